@@ -63,6 +63,7 @@ def param(
     le: float | None = None,
     min_length: int | None = None,
     is_argument: bool = False,
+    is_file: bool = False,
 ) -> msgspec.Meta:
     """Describe a field of a request.
 
@@ -77,13 +78,19 @@ def param(
         le: Greatest value.
         min_length: Of a text or a list.
         is_argument: The command line takes it as an argument, not as an option.
+        is_file: The command line takes the path of a file with a JSON list of texts.
     """
     limits: dict[str, Any] = {"ge": ge, "gt": gt, "le": le, "min_length": min_length}
     schema = {"title": label, "unit": unit}
     described: msgspec.Meta = msgspec.Meta(
         description=f"{help}.",
         extra_json_schema={name: text for name, text in schema.items() if text},
-        extra={"option": option, "metavar": metavar, "is_argument": is_argument},
+        extra={
+            "option": option,
+            "metavar": metavar,
+            "is_argument": is_argument,
+            "is_file": is_file,
+        },
         **{name: bound for name, bound in limits.items() if bound is not None},
     )
     return described
@@ -119,6 +126,11 @@ class Param:
     def is_argument(self) -> bool:
         """Whether the command line takes it as an argument."""
         return bool((self.meta.extra or {}).get("is_argument"))
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the command line takes the path of a file with its texts."""
+        return bool((self.meta.extra or {}).get("is_file"))
 
     @property
     def metavar(self) -> str | None:

@@ -14,6 +14,7 @@ from core.errors import InputError, OpsError
 from core.progress import Progress
 from core.request import Request
 from core.table import Column, Table
+from core.units import pluralize
 
 if TYPE_CHECKING:
     from core.facts import Assumed
@@ -91,11 +92,31 @@ class Answer:
         """The parts without an answer, with the reason of each."""
         return ()
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Parts of the request that were ignored, with the reason."""
+        return ()
+
+
+@dataclass(frozen=True, eq=False)
+class Rows(Answer):
+    """An answer that is tables and nothing else.
+
+    Attributes:
+        rows: The tables by name.
+    """
+
+    rows: Mapping[str, pa.Table]
+
+    def body(self) -> Mapping[str, Any]:
+        """Return the JSON object: a list of rows per table."""
+        return self.rows
+
 
 def plain(answer: Answer) -> dict[str, Any]:
-    """Return the JSON values of an answer."""
+    """Return the JSON values of an answer, its warnings last."""
     values: dict[str, Any] = msgspec.to_builtins(dict(answer.body()), enc_hook=_plain)
-    return values
+    return values | ({"warnings": list(answer.warnings)} if answer.warnings else {})
 
 
 def _plain(value: Any) -> Any:
@@ -109,6 +130,34 @@ def _plain(value: Any) -> Any:
 Tables = Mapping[str, pa.Table]
 
 
+@dataclass(frozen=True)
+class JobSummary:
+    """Result of a job over all clusters.
+
+    Attributes:
+        sentence: The answer in words.
+        figures: Shown next to the tables; JSON values only.
+        tables: Further result tables, over all clusters.
+    """
+
+    sentence: str
+    figures: Mapping[str, Any]
+    tables: Tables = field(default_factory=dict)
+
+
+def counted_summary(found: Tables, first: str, words: str) -> JobSummary:
+    """Return a summary with the number of clusters that were answered for.
+
+    Args:
+        found: The tables of all clusters.
+        first: Name of the table with a row of each such cluster.
+        words: The answer in words.
+    """
+    answered = len(set(found[first]["cluster"].to_pylist()))
+    sentence = f"{pluralize(answered, 'cluster')}: {words}" if answered else "No result."
+    return JobSummary(sentence, {"clusters": answered, "failed": found["problems"].num_rows})
+
+
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """An operation as a job on many clusters; their tables are put together.
@@ -117,15 +166,17 @@ class Job:
         title: For people.
         question: The question that it answers, for people.
         tables: Content of each result table, in one sentence.
-        summary: Returns the sentence over the tables of all clusters, and its figures.
+        summary: Returns the summary over the tables of all clusters.
         part: Noun of a part that may lack an answer, see :attr:`Answer.problems`.
+        schemas: Schemas of result tables that only files have.
     """
 
     title: str
     question: str
     tables: Mapping[str, str]
-    summary: Callable[[Tables], tuple[str, Mapping[str, Any]]]
+    summary: Callable[[Tables], JobSummary]
     part: str = "part"
+    schemas: Mapping[str, pa.Schema] = field(default_factory=dict)
 
 
 Spread = Callable[[Any, str, "Assumed", Any, Progress], Any]
@@ -145,6 +196,7 @@ class Operation(Generic[R, A]):
         answers: The function of each system, of the facts, the request and the progress.
         columns: The columns of the result tables.
         is_timed: Whether its JSON ends with the time that it took.
+        is_many: Whether its command takes several clusters.
         can_assume: Whether settings and a release can be assumed.
         job: The job; ``None``: none.
         spread: By system, ``module:function`` of the :data:`Spread` for a cluster that no task
@@ -158,6 +210,7 @@ class Operation(Generic[R, A]):
     answers: Mapping[str, Callable[[Any, R, Progress], A]]
     columns: Mapping[str, Table] = field(default_factory=dict)
     is_timed: bool = True
+    is_many: bool = False
     can_assume: bool = False
     job: Job | None = None
     spread: Mapping[str, str] = field(default_factory=dict)
@@ -198,7 +251,8 @@ class Operation(Generic[R, A]):
     @property
     def schemas(self) -> Mapping[str, pa.Schema]:
         """Schemas of the result tables."""
-        return {name: one.schema for name, one in self.columns.items()}
+        schemas = {} if self.job is None else self.job.schemas
+        return {name: one.schema for name, one in self.columns.items()} | dict(schemas)
 
     def spread_of(self, kind: str) -> Spread | None:
         """Return the function that spreads one cluster of a system over Spark; ``None``: none."""

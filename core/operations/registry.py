@@ -13,6 +13,7 @@ MODULES: Final = {
     "drill": "core.operations.drill",
     "lookup": "core.operations.lookup",
     "owners": "core.operations.owners",
+    "simulate": "core.operations.simulate",
     "tenants": "core.operations.tenants",
 }
 

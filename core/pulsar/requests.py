@@ -86,9 +86,7 @@ class PlaceBundleRequest(Request, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, strategy=_placement(self.strategy))
 
 
-class SimulateRequest(Request, frozen=True, kw_only=True):
-    """Simulate the balancer's rounds to convergence."""
-
+class _Simulation(Request, frozen=True, kw_only=True):
     shedding: Annotated[
         str | None,
         param("Shedding strategy; default: the active one", option="--shed", metavar="CLASS"),
@@ -98,10 +96,6 @@ class SimulateRequest(Request, frozen=True, kw_only=True):
         param("Placement strategy; default: the active one", option="--place", metavar="CLASS"),
     ] = None
     rounds: Annotated[int, param("Max rounds; stops at convergence", ge=1, le=10_000)] = 60
-    seeds: Annotated[
-        tuple[Annotated[int, msgspec.Meta(ge=0)], ...],
-        param("Seeds of all random draws, one simulation each", min_length=1),
-    ] = (1,)
     added: Annotated[
         tuple[str, ...], param("Add this broker first", option="--add-broker", metavar="ID")
     ] = ()
@@ -116,6 +110,35 @@ class SimulateRequest(Request, frozen=True, kw_only=True):
         tuple[str, ...],
         param("Fail this failure domain first", option="--fail-domain", metavar="NAME"),
     ] = ()
+
+    def checked(self) -> Self:
+        """Return it with every name as Pulsar spells it.
+
+        Raises:
+            UnknownNameError: A strategy that Pulsar does not have.
+        """
+        return msgspec.structs.replace(
+            self, shedding=_shedding(self.shedding), placement=_placement(self.placement)
+        )
+
+
+class SimulateRequest(_Simulation, frozen=True, kw_only=True):
+    """Simulate the balancer's rounds to convergence."""
+
+    seed: Annotated[int, param("Seed of the random numbers", ge=0)] = 1
+    recently_unloaded: Annotated[
+        tuple[str, ...],
+        param("JSON list of bundles in their grace period", metavar="FILE", is_file=True),
+    ] = ()
+
+
+class SimulateSeedsRequest(_Simulation, frozen=True, kw_only=True):
+    """Simulate the balancer's rounds to convergence, once a seed."""
+
+    seeds: Annotated[
+        tuple[Annotated[int, msgspec.Meta(ge=0)], ...],
+        param("Seeds of all random draws, one simulation each", min_length=1),
+    ] = (1,)
     settings: Annotated[dict[str, Any], _SETTINGS] = msgspec.field(default_factory=dict)
 
     def checked(self) -> Self:
@@ -124,12 +147,7 @@ class SimulateRequest(Request, frozen=True, kw_only=True):
         Raises:
             UnknownNameError: A strategy or a setting that Pulsar does not have.
         """
-        return msgspec.structs.replace(
-            self,
-            shedding=_shedding(self.shedding),
-            placement=_placement(self.placement),
-            settings=_settings(self.settings),
-        )
+        return msgspec.structs.replace(super().checked(), settings=_settings(self.settings))
 
 
 def _shedding(name: str | None) -> str | None:

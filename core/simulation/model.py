@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from core.errors import InputError
-from core.pulsar.requests import SimulateRequest
+from core.pulsar.requests import SimulateRequest, SimulateSeedsRequest
 from core.snapshot import PulsarSnapshot
 
 StepResult = Literal["converged", "horizon"]
@@ -56,18 +56,24 @@ class Run:
             raise InputError(f"rounds is {self.rounds}.", hint="Specify at least 1.")
 
 
-def run_of(request: SimulateRequest, active: str, recently_unloaded: Collection[str] = ()) -> Run:
-    """Return the run of a request with its first seed.
+def run_of(
+    request: SimulateRequest | SimulateSeedsRequest,
+    active: str,
+    seed: int,
+    recently_unloaded: Collection[str] = (),
+) -> Run:
+    """Return the run of a request with a seed.
 
     Args:
         request: What is simulated.
         active: The active shedding strategy, where the request names none.
+        seed: Of all random draws.
         recently_unloaded: Bundles in their grace period at the start.
     """
     return Run(
         shedding=request.shedding or active,
         rounds=request.rounds,
-        seed=request.seeds[0],
+        seed=seed,
         recently_unloaded=recently_unloaded,
         what_if=WhatIf(
             added=request.added,

@@ -399,7 +399,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, CommandEntry | Group]]] = {
             f"trimtab place snap --bundle {_BUNDLE}",
         ),
         "simulate": CommandEntry(
-            f"{_DECISIONS}.fleet",
+            f"{OPERATIONS}simulate",
             "Simulate the balancer's rounds to convergence.",
             "trimtab simulate snap --shed ThresholdShedder --rounds 60",
         ),

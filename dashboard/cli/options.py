@@ -29,6 +29,14 @@ Wide = Annotated[
 Source = Annotated[
     str, typer.Argument(metavar="CLUSTER-or-SNAPSHOT", help="Cluster name, or snapshot directory.")
 ]
+Sources = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="CLUSTER-or-SNAPSHOT",
+        help="Cluster names, group:NAME, tag:NAME, view:NAME, or snapshot directories; with "
+        "several, one result per cluster.",
+    ),
+]
 MaybeSource = Annotated[
     str | None,
     typer.Argument(metavar="[CLUSTER-or-SNAPSHOT]", help="Cluster name, or snapshot directory."),

@@ -96,13 +96,18 @@ def forget_warnings() -> None:
 def emit(answer: Answer, *, as_json: bool) -> int:
     """Print the answer and return the exit code."""
     if as_json:
-        known = answer.body.get("warnings", [])
-        more = [text for text in _WARNINGS if text not in known]
-        print_json({**answer.body, "warnings": [*known, *more]} if more else answer.body)
+        print_json(with_warnings(answer.body))
     else:
         answer.show()
     sys.stdout.flush()
     return answer.exit_code
+
+
+def with_warnings(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a JSON object with the warnings of the command added."""
+    known = body.get("warnings", [])
+    more = [text for text in _WARNINGS if text not in known]
+    return {**body, "warnings": [*known, *more]} if more else body
 
 
 def print_json(body: Mapping[str, Any]) -> None:
@@ -128,6 +133,11 @@ def fail(error: OpsError, *, as_json: bool) -> int:
             discard(unwritable)
     else:
         note(f"trimtab: {error}")
+    return exit_code(error)
+
+
+def exit_code(error: OpsError) -> int:
+    """Return the exit code of a command that ends with an error."""
     return EXIT_USAGE if isinstance(error, UsageFaultError) else EXIT_REFUSED
 
 

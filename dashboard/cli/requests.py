@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import Annotated, Any, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 import typer
@@ -17,6 +19,8 @@ from dashboard.cli.output import UsageFaultError
 
 R = TypeVar("R")
 """What a command returns."""
+
+_LIST_HINT: Final = 'Use a JSON list: ["tenant/namespace/0xLOW_0xHIGH"].'
 
 
 def takes(
@@ -86,7 +90,7 @@ def _option(param: Param) -> inspect.Parameter:
     option = typer.Option(
         # a switch has two names, by Typer's rule, unless it has one of its own
         *((param.option,) if param.type is not bool or param.has_option else ()),
-        help=f"{param.meta.description}{' Repeatable.' * param.is_many}",
+        help=f"{param.meta.description}{' Repeatable.' * (param.is_many and not param.is_file)}",
         min=param.limits.ge,
         max=param.limits.le,
         metavar=param.metavar or "|".join(param.choices) or None,
@@ -97,7 +101,9 @@ def _option(param: Param) -> inspect.Parameter:
     elif default is msgspec.NODEFAULT:
         default = inspect.Parameter.empty
     kind: Any = str if param.choices else param.value_type
-    if param.is_many:
+    if param.is_file:
+        kind = Path
+    elif param.is_many:
         kind = list[kind]
     if param.is_many or param.is_optional:
         kind = kind | None
@@ -115,6 +121,8 @@ def _value(param: Param, given: Any) -> Any:
     Raises:
         UsageFaultError: It is none of the choices.
     """
+    if param.is_file:
+        return tuple(read_list(given))
     for value in (given or ()) if param.is_many else (given,):
         if param.choices and value is not None and value not in param.choices:
             unknown = UnknownNameError.of(
@@ -124,3 +132,24 @@ def _value(param: Param, given: Any) -> Any:
     if not param.is_many:
         return given
     return tuple(given or (() if param.default is msgspec.NODEFAULT else param.default))
+
+
+def read_list(path: Path | None) -> list[str]:
+    """Read a JSON list of bundle names; without a file it is empty.
+
+    Raises:
+        UsageFaultError: No such file, or it holds something else.
+    """
+    if path is None:
+        return []
+    try:
+        names = json.loads(path.read_bytes())
+    except OSError as exc:
+        raise UsageFaultError(
+            f"{path} cannot be read: {exc.strerror}.", hint="Specify a file with a JSON list."
+        ) from exc
+    except (ValueError, RecursionError) as exc:
+        raise UsageFaultError(f"{path} is not JSON: {exc}.", hint=_LIST_HINT) from exc
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise UsageFaultError(f"{path} is not a list of bundle names.", hint=_LIST_HINT)
+    return names

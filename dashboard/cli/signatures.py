@@ -51,8 +51,12 @@ class _StandIn:
     def __or__(self, other: object) -> _StandIn:
         return self
 
+    def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type, ...]:  # noqa: ARG002
+        """Let a class of a signature's module have it as a base."""
+        return ()
+
     __ror__ = __getitem__ = __or__
-    __call__ = __mro_entries__ = __iter__ = __len__ = __bool__ = __str__ = __format__ = _used
+    __call__ = __iter__ = __len__ = __bool__ = __str__ = __format__ = _used
     __repr__ = __contains__ = __add__ = __radd__ = __lt__ = __gt__ = __float__ = __int__ = _used
 
 

@@ -73,7 +73,7 @@ def single_source(source: str, config: Path | None) -> str:
         UnknownNameError: There is none of that name, or it has no cluster.
         UsageFaultError: It has several clusters.
     """
-    sources = list(_spelled_out([source], config, ""))
+    sources = list(spelled_out([source], config, ""))
     if len(sources) > 1:
         raise _several(source, len(sources))
     return sources[0]
@@ -85,7 +85,7 @@ def _several(source: object, count: int) -> UsageFaultError:
     )
 
 
-def _spelled_out(sources: Sequence[str], config: Path | None, kind: str) -> Iterator[str]:
+def spelled_out(sources: Sequence[str], config: Path | None, kind: str) -> Iterator[str]:
     """Yield the sources, with the clusters of each group, tag or saved view.
 
     Raises:
@@ -193,7 +193,7 @@ def directories(
     if context.resilient_parsing:  # only completed
         return named
     config = context.params.get("config")
-    sources = list(_spelled_out(list(map(str, named)), config, kind))
+    sources = list(spelled_out(list(map(str, named)), config, kind))
     if is_single and len(sources) > 1:
         raise _several(named[0], len(sources))
     given = snapshot_directories(sources, config, kind)

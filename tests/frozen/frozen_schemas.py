@@ -39,7 +39,7 @@ REQUESTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "drill": _BOTH,
     "shed": {"rounds": 2},
     "place": {},
-    "simulate": {"rounds": 3},
+    "simulate": {"rounds": 3, "workers": 1},
     "what_if": {"workers": 1},
     "topics": {"clusters": ["prod"]},
     "balance": {"rounds": 2},

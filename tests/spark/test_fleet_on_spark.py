@@ -8,24 +8,27 @@ from pegasus_snapshots import generated
 
 from core.diagnosis.request import DiagnoseRequest
 from core.findings.request import HealthRequest
+from core.operations.simulate import seeds
 from core.pegasus.balance.request import BalanceRequest
 from core.progress import NoProgress
-from core.pulsar.requests import PlaceRequest, ShedRequest, SimulateRequest
+from core.pulsar.requests import PlaceRequest, ShedRequest, SimulateSeedsRequest
 from core.snapshot.store import save_snapshot
+from core.spark.engine import Engine, tables_of
 from core.spark.fleet import PROBLEMS, FleetRequest, InDirectory, answer_here, answer_on_spark
 from core.spark.jobs.diagnosis import DIAGNOSIS
 from core.spark.pegasus.jobs.balance import BALANCE
 from core.spark.pulsar.jobs.place import PLACE
 from core.spark.pulsar.jobs.shed import SHED
-from core.spark.pulsar.jobs.simulate import SIMULATE
 from core.spark.systems import HEALTH_OF_CLUSTERS
 
 QUESTIONS = {
     "health": FleetRequest(HEALTH_OF_CLUSTERS, HealthRequest()),
     "shed": FleetRequest(SHED, ShedRequest(rounds=2)),
     "place": FleetRequest(PLACE, PlaceRequest()),
-    "simulate": FleetRequest(SIMULATE, SimulateRequest(rounds=4, seeds=(1, 2))),
     "balance": FleetRequest(BALANCE, BalanceRequest(rounds=3)),
+}
+OPERATIONS = {
+    "simulate": (seeds.OPERATION, SimulateSeedsRequest(rounds=4, seeds=(1, 2))),
 }
 
 
@@ -50,6 +53,15 @@ def test_each_cluster_gets_the_answer_of_a_process(spark, sources, name):
     there = answer_on_spark(spark, sources, question, NoProgress())
     assert there == here
     assert all(here[table].num_rows for table in question.tables)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_each_cluster_gets_the_tables_of_a_process(spark, sources, name):
+    operation, request = OPERATIONS[name]
+    here = tables_of(operation, Engine().map(operation, sources, request, NoProgress()))
+    there = tables_of(operation, Engine(spark).map(operation, sources, request, NoProgress()))
+    assert there == here
+    assert all(here[table].num_rows for table in operation.schemas)
 
 
 @pytest.mark.slow

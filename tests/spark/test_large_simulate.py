@@ -12,20 +12,21 @@ from fleet_builder import make_snapshot
 from large_fleets import edited, extensible, unread, with_gaps, with_ties, with_trouble
 
 from core.errors import InputError, UnknownNameError
+from core.facts import NOTHING_ASSUMED
+from core.operations.operation import Tables
+from core.operations.simulate.seeds import simulate_seeds
 from core.progress import NoProgress
-from core.pulsar.requests import SimulateRequest
+from core.pulsar.facts import PulsarFacts
+from core.pulsar.requests import SimulateSeedsRequest
 from core.schemas.pulsar import RATES
 from core.simulation import Run, Simulation, WhatIf, managers, simulate
 from core.simulation.averages import AVERAGES
 from core.snapshot import PulsarSnapshot, store
 from core.snapshot.store import save_snapshot
-from core.spark.fleet import FleetRequest
-from core.spark.pulsar.jobs.simulate import SIMULATE
 from core.spark.pulsar.large import bundle_state
 from core.spark.pulsar.large import simulate as large_simulate
-from core.spark.pulsar.large.answers import large_answer
 from core.spark.pulsar.large.cluster import LargeCluster
-from core.spark.pulsar.large.simulate import large_simulation
+from core.spark.pulsar.large.simulate import large_simulation, spread_seeds
 
 EAGER = {
     "loadBalancerBrokerThresholdShedderPercentage": 3.0,
@@ -72,6 +73,17 @@ def same_rounds(spark, directory, snapshot: PulsarSnapshot, run: Run, **more: ob
     is_reported = snapshot.bundles["reported_by"].null_count < snapshot.bundles.num_rows
     is_reported |= snapshot.manifest.load_manager == "extensible"
     assert not is_reported or any(done.moves for done in there.rounds if done.number)
+    return there
+
+
+def same_tables(spark, directory, snapshot: PulsarSnapshot, more: dict[str, object]) -> Tables:
+    request = SimulateSeedsRequest(
+        shedding="ThresholdShedder", rounds=2, seeds=(1, 2), settings=EAGER, **more
+    )
+    save_snapshot(snapshot, directory / "snapshot")
+    path = str(directory / "snapshot")
+    there = spread_seeds(spark, path, NOTHING_ASSUMED, request, NoProgress()).tables
+    assert there == simulate_seeds(PulsarFacts(snapshot), request, NoProgress()).tables
     return there
 
 
@@ -166,12 +178,7 @@ def test_transfers_on_spark_are_those_of_a_process(spark, tmp_path, monkeypatch)
 @pytest.mark.slow
 def test_result_tables_are_those_of_a_process(spark, tmp_path):
     snapshot = fleet("gaps and ties")
-    question = FleetRequest(
-        SIMULATE,
-        SimulateRequest(shedding="ThresholdShedder", rounds=2, seeds=(1, 2), settings=EAGER),
-    )
-    there = large_answer(large(spark, snapshot, tmp_path), question)
-    assert there == question.answer(snapshot)
+    same_tables(spark, tmp_path, snapshot, {})
 
 
 BROKERS = tuple(sorted(f"10.1.0.{number + 1}:8080" for number in range(12)))
@@ -261,19 +268,8 @@ def test_a_what_if_on_spark_is_that_of_a_process(spark, tmp_path, monkeypatch, s
 
 def test_a_question_with_a_what_if_is_answered_as_in_a_process(tasks_here, tmp_path):
     snapshot, changes = fleet("gaps and ties"), WHAT_IFS["join and fail"]
-    question = FleetRequest(
-        SIMULATE,
-        SimulateRequest(
-            shedding="ThresholdShedder",
-            rounds=2,
-            seeds=(1, 2),
-            settings=EAGER,
-            added=tuple(changes.added),
-            failed=tuple(changes.failed),
-        ),
-    )
-    there = large_answer(large(None, snapshot, tmp_path), question)
-    assert there == question.answer(snapshot)
+    more = {"added": tuple(changes.added), "failed": tuple(changes.failed)}
+    there = same_tables(None, tmp_path, snapshot, more)
     assert there["rounds"]["round"].to_pylist() == [0, 1, 2, 0, 1, 2]
 
 

@@ -25,7 +25,7 @@ from core.pulsar.settings import parse_set_options
 from core.snapshot.store import load_manifest
 from core.systems import STEPS
 from core.values import by_server
-from dashboard.cli.pulsar.decisions.shed import read_bundle_list
+from dashboard.cli.requests import read_list
 from dashboard.queries.snapshots import collector_status
 from dashboard.services.metrics import _read as read_status
 
@@ -42,7 +42,7 @@ REFUSED: dict[str, Callable[[Path, str], object]] = {
     "plan": lambda file, _: load_plan(file, STEPS),
     "policy": lambda _, text: policy_kind("isolation").canonical(text),
     "--set": lambda _, text: parse_set_options([f"loadBalancerEnabled={text}"]),
-    "bundles": lambda file, _: read_bundle_list(file),
+    "bundles": lambda file, _: read_list(file),
     "users": lambda file, _: UserFile(file).users(),
     "anchors": lambda file, _: read_anchors(file, b"k" * 32),
     "archive": lambda file, _: list(read_archive(file)),

@@ -112,7 +112,7 @@ def test_a_cluster_is_drilled_by_its_name(capsys, site, tmp_path, monkeypatch) -
         assert alone["answer"] == body_of(capsys, "drill", site / folder)["answer"]
     code, _, told = said(capsys, "drill", "elsewhere", "--config", config)
     assert code == 1
-    assert "elsewhere is not a snapshot directory and not a Pulsar cluster" in told
+    assert "elsewhere is not a snapshot directory and not a cluster" in told
 
 
 def test_topics_are_told_by_bundle_and_broker(site, capsys):

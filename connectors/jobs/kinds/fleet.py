@@ -215,17 +215,17 @@ def kind_of(operation: Operation[Any, Any]) -> JobKind:
     job = operation.job
     if job is None:
         raise TypeError(f"{operation.name} is no job")
+    system = None if len(operation.answers) > 1 else next(iter(operation.answers))
 
     def run(context: JobContext, asked: ScopedRequest) -> JobAnswer:
-        system = None if len(operation.answers) > 1 else next(iter(operation.answers))
         sources = sources_of(context, asked.scope, system)
         spark = context.spark() if asked.scope.engine == "spark" else None
         engine = Engine(spark, asked.scope.workers)
         answers = engine.map(operation, sources, asked.request, context.progress)
         found = tables_of(operation, answers)
-        write(context, found)
-        sentence, figures = job.summary(found)
-        tables = dict(job.tables)
+        summary = job.summary(found)
+        write(context, {**found, **summary.tables})
+        sentence, tables = summary.sentence, dict(job.tables)
         failed = {name: one for name, one in answers.items() if isinstance(one, OpsError)}
         sentence += unanswered(tables_of(operation, failed)[PROBLEMS])
         parts = [why for one in answers.values() if isinstance(one, Answer) for why in one.problems]
@@ -234,7 +234,7 @@ def kind_of(operation: Operation[Any, Any]) -> JobKind:
         if parts:
             tables[PROBLEMS] = f"Clusters and {job.part}s without a result, with the reason."
             sentence += f" {pluralize(len(parts), job.part)} excluded: {parts[0].message}"
-        return JobAnswer(sentence=sentence, tables=tables, facts=figures)
+        return JobAnswer(sentence=sentence, tables=tables, facts=summary.figures)
 
     return JobKind(
         name=operation.name,
@@ -243,6 +243,7 @@ def kind_of(operation: Operation[Any, Any]) -> JobKind:
         scope=PoolScope,
         request=operation.request,
         run=run,
+        system=system,
     )
 
 

@@ -15,21 +15,22 @@ from connectors.jobs.kinds.fleet import (
     answers_of,
     counted_answer,
     failed,
+    kind_of,
     sources_of,
     write,
 )
 from connectors.jobs.model import JobAnswer, JobContext, JobKind, ScopedRequest
+from core.operations.simulate import seeds
 from core.planning.topics.distribution import TopicLoads, place_topics
 from core.planning.topics.files import parts_of
 from core.planning.topics.ring import TopicRing
 from core.planning.what_if.compare import totals_of, what_if_sentence
 from core.planning.what_if.request import WhatIfRequest
-from core.pulsar.requests import PlaceRequest, ShedRequest, SimulateRequest
+from core.pulsar.requests import PlaceRequest, ShedRequest
 from core.snapshot import PulsarSnapshot
 from core.spark.fleet import FleetRequest
 from core.spark.pulsar.jobs.place import PLACE
 from core.spark.pulsar.jobs.shed import SHED
-from core.spark.pulsar.jobs.simulate import SIMULATE
 from core.spark.pulsar.jobs.what_if import WHAT_IF
 from core.units import pluralize
 
@@ -84,24 +85,6 @@ def _place(context: JobContext, job: ScopedRequest) -> JobAnswer:
             "placement": "Strategy and bundles without a broker, by cluster.",
             "namespaces": "The most likely broker for the bundles of each namespace, and the "
             "bundles that stay.",
-        },
-    )
-
-
-def _simulate(context: JobContext, job: ScopedRequest) -> JobAnswer:
-    found = answers_of(context, job.scope, FleetRequest(SIMULATE, job.request), "pulsar")
-    write(context, found)
-    settled = found["simulations"]["is_converged"].to_pylist()
-    moves = pc.sum(found["simulations"]["moves"]).as_py() or 0
-    return counted_answer(
-        found,
-        "simulations",
-        f"{settled.count(True)} of {pluralize(len(settled), 'simulation')} converge, after "
-        f"{pluralize(moves, 'move')} in total.",
-        {
-            "simulations": "Result of each simulation: moves, clients, deviation before and after.",
-            "rounds": "Every round.",
-            "moves": "Every bundle that moved, with its destination.",
         },
     )
 
@@ -181,15 +164,7 @@ KINDS: Final = (
         run=_place,
         system="pulsar",
     ),
-    JobKind(
-        name="simulate",
-        title="Simulate the balancers",
-        answers="What would the balancers do next, and do they converge?",
-        scope=FleetScope,
-        request=SimulateRequest,
-        run=_simulate,
-        system="pulsar",
-    ),
+    kind_of(seeds.OPERATION),
     JobKind(
         name="what_if",
         title="Every pair of strategies on every cluster",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import pyarrow.compute as pc
 
@@ -10,11 +10,11 @@ from core.operations.drill.pegasus import NODES, NodeDrill, drill_nodes, refuses
 from core.operations.drill.pulsar import Drill, drill
 from core.operations.drill.request import DrillRequest
 from core.operations.drill.tables import FAILURES, GROUPS, HOT, hurts
-from core.operations.operation import Job, Operation, Tables
+from core.operations.operation import Job, JobSummary, Operation, Tables
 from core.units import pluralize
 
 
-def _summary(found: Tables) -> tuple[str, dict[str, Any]]:
+def _summary(found: Tables) -> JobSummary:
     """Return the number of simulated failures and of harmful ones, in words and as figures."""
     harmful = {
         "make brokers hot or leave bundles or isolation groups without a broker": hurts(
@@ -25,7 +25,7 @@ def _summary(found: Tables) -> tuple[str, dict[str, Any]]:
     counts = {words: pc.sum(flags).as_py() or 0 for words, flags in harmful.items()}
     count = found["failures"].num_rows + found["nodes"].num_rows
     harm = ", ".join(f"{number:,} {words}" for words, number in counts.items())
-    return (
+    return JobSummary(
         f"{pluralize(count, 'failure')} simulated: {harm}.",
         {"failures": count, "hurt": sum(counts.values())},
     )

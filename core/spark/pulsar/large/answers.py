@@ -16,7 +16,7 @@ from core.findings.request import HealthRequest
 from core.planning.what_if.compare import compared
 from core.planning.what_if.request import WhatIfRequest
 from core.progress import Progress
-from core.pulsar.requests import ShedRequest, SimulateRequest
+from core.pulsar.requests import ShedRequest
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import Round
 from core.pulsar.shedding.registry import AnyStrategy
@@ -27,7 +27,6 @@ from core.spark.fleet import FleetRequest, Operation
 from core.spark.pulsar.jobs.health import measured_tables, target_of
 from core.spark.pulsar.jobs.place import PLACE
 from core.spark.pulsar.jobs.shed import SHED, shed_tables, throughput_by_bundle
-from core.spark.pulsar.jobs.simulate import SIMULATE, simulate_tables
 from core.spark.pulsar.jobs.what_if import WHAT_IF
 from core.spark.pulsar.large.cluster import LargeCluster
 from core.spark.pulsar.large.health import large_health
@@ -78,21 +77,6 @@ def _shed(cluster: LargeCluster, request: ShedRequest) -> Mapping[str, pa.Table]
     return shed_tables(PartitionedCluster(cluster), request)
 
 
-def _simulate(cluster: LargeCluster, request: SimulateRequest) -> Mapping[str, pa.Table]:
-    with cached_start(cluster) as start:
-
-        def simulated(run: Run) -> Simulation:
-            return large_simulation(
-                start.cached.origin,
-                run,
-                placement=request.placement,
-                overrides=request.settings,
-                start=start,
-            )
-
-        return simulate_tables(cluster.skeleton, request, simulated)
-
-
 def _what_if(cluster: LargeCluster, request: WhatIfRequest) -> Mapping[str, pa.Table]:
     return {"pairs": _compared(cluster, request)}
 
@@ -107,7 +91,6 @@ _LARGE: Final[tuple[tuple[Operation[Any], Callable[..., Mapping[str, pa.Table]]]
     (HEALTH_OF_CLUSTERS, _health),
     (PLACE, large_placement),
     (SHED, _shed),
-    (SIMULATE, _simulate),
     (WHAT_IF, _what_if),
 )
 """By operation: what answers for one large cluster, with its bundles spread over Spark."""

@@ -5,21 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import SparkSession
 
 from core.arrays import column_values
 from core.errors import ComputeError, InputError
+from core.facts import Assumed
 from core.ids import namespace_of
+from core.operations.operation import Rows
+from core.operations.simulate import Simulated, simulated
+from core.operations.simulate.seeds import simulated_seeds
+from core.progress import Progress
 from core.pulsar.bundle_counts import Ints
+from core.pulsar.facts import PulsarFacts
 from core.pulsar.measures import Measures
 from core.pulsar.plan.clients import ClientImpact, client_impact
 from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.plan.project import project_scenario
+from core.pulsar.recent import RecentBundles, recent_bundles
+from core.pulsar.requests import SimulateRequest, SimulateSeedsRequest
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import Move, find_shedding_strategy
 from core.pulsar.shedding.model import Decision
@@ -89,6 +99,52 @@ def large_simulation(
         known = start if start is not None else scope.enter_context(cached_start(cluster))
         spread = PartitionedSimulation(known, settings, strategy, manager, scope)
         return run_rounds(spread, run, strategy, settings, assumed)
+
+
+def spread_simulation(
+    spark: SparkSession,
+    directory: str,
+    assumed: Assumed,
+    request: SimulateRequest,
+    progress: Progress,
+) -> Simulated:
+    """Simulate a snapshot directory; see :data:`core.operations.operation.Spread`.
+
+    Raises:
+        UnknownNameError, InputError, ComputeError, JobStoppedError: See :func:`large_simulation`.
+    """
+    cluster = LargeCluster.of(spark, Path(directory), progress)
+    named = request.recently_unloaded
+    recent = recent_bundles(cluster.named(named), named) if named else RecentBundles()
+    facts = PulsarFacts(cluster.skeleton, assumed)
+    return simulated(facts, request, recent, partial(large_simulation, cluster))
+
+
+def spread_seeds(
+    spark: SparkSession,
+    directory: str,
+    _: Assumed,
+    request: SimulateSeedsRequest,
+    progress: Progress,
+) -> Rows:
+    """Simulate a snapshot directory once a seed; see :data:`core.operations.operation.Spread`.
+
+    Raises:
+        UnknownNameError, InputError, ComputeError, JobStoppedError: See :func:`large_simulation`.
+    """
+    cluster = LargeCluster.of(spark, Path(directory), progress)
+    with cached_start(cluster) as start:
+
+        def simulate(run: Run) -> Simulation:
+            return large_simulation(
+                cluster,
+                run,
+                placement=request.placement,
+                overrides=request.settings,
+                start=start,
+            )
+
+        return simulated_seeds(cluster.skeleton, request, simulate)
 
 
 @contextmanager

@@ -32,9 +32,10 @@ from dashboard.cli.config import configured
 from dashboard.cli.options import Config, Json, RecentlyUnloaded, Release, Settings, Source
 from dashboard.cli.output import Answer, UsageFaultError, emit, print_line, table
 from dashboard.cli.pulsar.decisions import shed_answer
-from dashboard.cli.pulsar.decisions.shed import known_bundles, read_bundle_list
+from dashboard.cli.pulsar.decisions.shed import known_bundles
 from dashboard.cli.pulsar.snapshots import Assumptions
 from dashboard.cli.pulsar.source import pulsar_snapshot
+from dashboard.cli.requests import read_list
 from dashboard.presenters.pulsar import leader_round
 from dashboard.services.pulsar import leader
 
@@ -107,9 +108,9 @@ def explain(
     if broker is not None and bundle is not None:
         raise UsageFaultError("--broker and --bundle cannot be combined.", hint="Pass one of them.")
     assumptions = Assumptions.of(None, settings, release)
-    named = read_bundle_list(recently_unloaded)
+    named = read_list(recently_unloaded)
     snapshot = pulsar_snapshot(source, config)
-    recent = known_bundles(snapshot, named)
+    recent = known_bundles(snapshot.bundles, named)
     explanation = explanation_of(snapshot, assumptions, recent.names)
     assumed, of_release = assumptions.overrides, assumptions.release
     simulated = partial(simulated_points, snapshot, assumed=assumed, release=of_release)

@@ -1,4 +1,4 @@
-"""``trimtab place``, ``shed`` and ``simulate``: on one snapshot or several; or on Spark."""
+"""``trimtab place`` and ``shed``: on one snapshot or several; or on Spark."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
-from core.pulsar.requests import ALL, PlaceBundleRequest, ShedRequest, SimulateRequest
+from core.pulsar.requests import ALL, PlaceBundleRequest, ShedRequest
 from dashboard.cli.each import CommandEngine, each
 from dashboard.cli.options import (
     Config,
@@ -22,7 +21,6 @@ from dashboard.cli.options import (
 from dashboard.cli.output import UsageFaultError
 from dashboard.cli.pulsar import snapshots as snapshots_commands
 from dashboard.cli.pulsar.decisions import shed as decisions_shed
-from dashboard.cli.pulsar.decisions import simulation
 from dashboard.cli.pulsar.decisions import spark as decisions_spark
 from dashboard.cli.pulsar.snapshots import Assumptions
 from dashboard.cli.pulsar.source import Snapshots
@@ -89,31 +87,4 @@ def shed(
     }
     command = partial(decisions_shed.shed, **options, plan_file=plan)
     large = partial(decisions_spark.shed_of, **options)
-    return each(snapshots, command, CommandEngine(engine, config), as_json=as_json, large=large)
-
-
-@app.command()
-@takes(SimulateRequest, skip=("settings", "seeds"))
-def simulate(
-    snapshots: Snapshots,
-    request: SimulateRequest,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random numbers.")] = 1,
-    recently_unloaded: RecentlyUnloaded = None,
-    settings: Settings = None,
-    release: Release = None,
-    engine: EngineName = "local",
-    config: Config = None,
-    as_json: Json = False,
-) -> int:
-    """Simulate the balancer's rounds to convergence.
-
-    Show moves, deviation and flaps.
-    """
-    options: dict[str, Any] = {
-        "request": msgspec.structs.replace(request, seeds=(seed,)),
-        "assumptions": Assumptions.of(None, settings, release),
-        "recently_unloaded": recently_unloaded,
-    }
-    command = partial(simulation.simulate, **options)
-    large = partial(decisions_spark.simulate_of, **options)
     return each(snapshots, command, CommandEngine(engine, config), as_json=as_json, large=large)

@@ -21,10 +21,10 @@ from dashboard.cli import plan_answers
 from dashboard.cli.options import Config, Json, PlanFile, PlanReason, Release, Settings
 from dashboard.cli.output import Answer, emit, print_line, table
 from dashboard.cli.plan_answers import refusal, write_plan
-from dashboard.cli.pulsar.decisions.shed import known_bundles, read_bundle_list
+from dashboard.cli.pulsar.decisions.shed import known_bundles
 from dashboard.cli.pulsar.snapshots import Assumptions
 from dashboard.cli.pulsar.source import Snapshot
-from dashboard.cli.requests import takes
+from dashboard.cli.requests import read_list, takes
 from dashboard.cli.source import given_name
 
 _MOST_SHOWN: Final = 40
@@ -62,9 +62,9 @@ def run_optimize(
     Brings every broker near the mean and shows a lower bound of the moves.
     """
     assumptions = Assumptions.of(None, settings, release)
-    bundles = read_bundle_list(recently_unloaded)
+    bundles = read_list(recently_unloaded)
     snapshot = load_snapshot(directory)
-    recent = known_bundles(snapshot, bundles)
+    recent = known_bundles(snapshot.bundles, bundles)
     request = msgspec.structs.replace(request, recently_moved=tuple(recent.names))
     effective = assumptions.settings_of(snapshot)
     started = time.perf_counter()

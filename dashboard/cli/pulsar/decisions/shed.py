@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,12 +10,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
+
 from core.diagnosis.pulsar.advice import simulated_points
 from core.errors import PlanError, UnknownNameError
 from core.plan.model import Plan
 from core.pulsar.placement import active_placement
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plausibility import impossible_words
+from core.pulsar.recent import RecentBundles, recent_bundles
 from core.pulsar.requests import ShedRequest
 from core.pulsar.rules.combinations import unpaired_avg_shedder
 from core.pulsar.settings import EffectiveSettings, effective_settings
@@ -40,6 +42,7 @@ from dashboard.cli.plan_answers import write_plan
 from dashboard.cli.pulsar.decisions import shed_answer
 from dashboard.cli.pulsar.decisions.shed_answer import ShedAnswer
 from dashboard.cli.pulsar.snapshots import Assumptions
+from dashboard.cli.requests import read_list
 from dashboard.cli.source import given_name
 from dashboard.presenters.pulsar import leader_round
 
@@ -47,7 +50,6 @@ _CONFIGURED: Final = "loadBalancerLoadSheddingStrategy"
 _POINTS_S: Final = 2.0
 """Time for what becomes of the cluster under the values that turn a verdict."""
 _MOST_SHOWN: Final = 12
-_MOST_NAMED: Final = 5
 _MOST_MOVES: Final = 40
 
 
@@ -70,9 +72,9 @@ def shed(
     as_json: bool,
 ) -> int:
     """``trimtab shed``: the unloads of the shedding strategy, round by round, with reasons."""
-    named = read_bundle_list(recently_unloaded)
+    named = read_list(recently_unloaded)
     snapshot = load_snapshot(directory)
-    recent = known_bundles(snapshot, named)
+    recent = known_bundles(snapshot.bundles, named)
     answer = _decide(snapshot, request, assumptions, recent.names)
     planned = PlanTarget(plan_file, directory)
     if plan_file is not None and answer.rounds[0].moves:
@@ -84,7 +86,7 @@ def shed(
 
 def print_rounds(
     answer: ShedAnswer,
-    recent: KnownBundles,
+    recent: RecentBundles,
     request: ShedRequest,
     planned: PlanTarget = PlanTarget(),
     *,
@@ -111,7 +113,7 @@ def print_rounds(
     return emit(Answer(body, show), as_json=as_json)
 
 
-def _warnings(recent: KnownBundles, answer: ShedAnswer) -> dict[str, Any]:
+def _warnings(recent: RecentBundles, answer: ShedAnswer) -> dict[str, Any]:
     """Every warning there is; nothing when all is well."""
     found = [text for text in (recent.warning, answer.warning) if text]
     return {"warnings": found} if found else {}
@@ -205,63 +207,12 @@ def _timed(rounds: Iterator[Round], count: int) -> Iterator[tuple[Round, float]]
         started = time.perf_counter()
 
 
-def read_bundle_list(path: Path | None) -> list[str]:
-    """Read a JSON list of bundle names.
-
-    Raises:
-        UsageFaultError: No such file, or it holds something else.
-    """
-    if path is None:
-        return []
-    try:
-        held = json.loads(path.read_bytes())
-    except OSError as exc:
-        raise UsageFaultError(
-            f"{path} cannot be read: {exc.strerror}.", hint="Specify a file with a JSON list."
-        ) from exc
-    except (ValueError, RecursionError) as exc:
-        raise UsageFaultError(f"{path} is not JSON: {exc}.", hint=_LIST_HINT) from exc
-    if not isinstance(held, list) or not all(isinstance(name, str) for name in held):
-        raise UsageFaultError(f"{path} is not a list of bundle names.", hint=_LIST_HINT)
-    return held
-
-
-@dataclass(frozen=True)
-class KnownBundles:
-    """Bundles of a file that the snapshot has, and a warning about the others.
-
-    Attributes:
-        names: In the order of the file.
-        warning: Names those that the snapshot does not have; blank: it has all.
-    """
-
-    names: tuple[str, ...]
-    warning: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the part of the answer; empty if all bundles are known."""
-        return {"warnings": [self.warning]} if self.warning else {}
-
-
-def known_bundles(snapshot: PulsarSnapshot, named: Sequence[str]) -> KnownBundles:
-    """Return the bundles that the snapshot has; print the others on standard error."""
-    if not named:
-        return KnownBundles(())
-    there = set(snapshot.bundles["bundle"].to_pylist())
-    missing = [name for name in dict.fromkeys(named) if name not in there]
-    if not missing:
-        return KnownBundles(tuple(named))
-    shown = ", ".join(missing[:_MOST_NAMED])
-    more = f" and {len(missing) - _MOST_NAMED:,} more" if len(missing) > _MOST_NAMED else ""
-    warning = (
-        f"--recently-unloaded: {pluralize(len(missing), 'bundle')} not in the snapshot and "
-        f"ignored: {shown}{more}. A split may have changed the boundaries."
-    )
-    note(f"warning: {warning}")
-    return KnownBundles(tuple(name for name in named if name in there), warning)
-
-
-_LIST_HINT: Final = 'Use a JSON list: ["tenant/namespace/0xLOW_0xHIGH"].'
+def known_bundles(bundles: pa.Table, named: Sequence[str]) -> RecentBundles:
+    """Return the bundles that a snapshot has; print the others on standard error."""
+    recent = recent_bundles(bundles, named)
+    if recent.warning:
+        note(f"warning: {recent.warning}")
+    return recent
 
 
 def _plan(snapshot: PulsarSnapshot, answer: ShedAnswer, assumptions: Assumptions) -> Plan:

@@ -7,24 +7,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from core.progress import Progress
-from core.pulsar.requests import PlaceBundleRequest, ShedRequest, SimulateRequest
-from core.snapshot import PulsarSnapshot
+from core.pulsar.recent import RecentBundles
+from core.pulsar.requests import PlaceBundleRequest, ShedRequest
 from core.spark.pulsar.large.size import is_large
 from dashboard.cli.pulsar import snapshots
-from dashboard.cli.pulsar.decisions import shed, simulation
-from dashboard.cli.pulsar.decisions.shed import KnownBundles
+from dashboard.cli.pulsar.decisions import shed
 from dashboard.cli.pulsar.decisions.shed_answer import ShedAnswer
 from dashboard.cli.pulsar.snapshots import Assumptions
+from dashboard.cli.requests import read_list
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from core.spark.pulsar.large.cluster import LargeCluster
-
-_BUNDLES: Final = "bundles"
 
 
 def shed_of(
@@ -88,7 +86,7 @@ def _shed(
 ) -> int:
     from core.spark.pulsar.large.shed import large_rounds  # noqa: PLC0415  # the same
 
-    recent = _known(cluster, shed.read_bundle_list(recently_unloaded))
+    recent = _known(cluster, read_list(recently_unloaded))
     strategy, assumptions = shed.chosen(cluster.skeleton, request, assumptions)
     settings = assumptions.settings_of(cluster.skeleton)
     started = time.perf_counter()
@@ -114,50 +112,6 @@ def _shed(
     return shed.print_rounds(answer, recent, request, as_json=as_json)
 
 
-def simulate_of(
-    spark: SparkSession,
-    directory: Path,
-    progress: Progress,
-    *,
-    request: SimulateRequest,
-    assumptions: Assumptions,
-    recently_unloaded: Path | None,
-) -> Callable[..., int] | None:
-    """Return the ``trimtab simulate`` of a large cluster; ``None`` if one task can hold it."""
-    if not is_large(directory):
-        return None
-    from core.spark.pulsar.large.cluster import LargeCluster  # noqa: PLC0415  # commands start fast
-
-    return partial(
-        _simulate,
-        LargeCluster.of(spark, directory, progress),
-        request,
-        assumptions,
-        recently_unloaded,
-    )
-
-
-def _simulate(
-    cluster: LargeCluster,
-    request: SimulateRequest,
-    assumptions: Assumptions,
-    recently_unloaded: Path | None,
-    _directory: Path,
-    *,
-    as_json: bool,
-) -> int:
-    from core.spark.pulsar.large.simulate import large_simulation  # noqa: PLC0415  # the same
-
-    recent = _known(cluster, shed.read_bundle_list(recently_unloaded))
-    simulated = partial(large_simulation, cluster)
-    return simulation.print_simulation(
-        cluster.skeleton, simulated, recent, request, assumptions, as_json=as_json
-    )
-
-
-def _known(cluster: LargeCluster, named: list[str]) -> KnownBundles:
+def _known(cluster: LargeCluster, named: list[str]) -> RecentBundles:
     """Leave out the bundles that the cluster does not have."""
-    if not named:
-        return KnownBundles(())
-    few = PulsarSnapshot.build(cluster.manifest, {_BUNDLES: cluster.named(named)})
-    return shed.known_bundles(few, named)
+    return shed.known_bundles(cluster.named(named), named) if named else RecentBundles()

@@ -1,20 +1,24 @@
-"""The balancer's rounds simulated on many Pulsar clusters."""
+"""The same simulation once a seed, as tables: what jobs ask of each cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from core.pulsar.requests import SimulateRequest
+from core.operations.operation import Job, JobSummary, Operation, Rows, Tables, counted_summary
+from core.progress import Progress
+from core.pulsar.facts import PulsarFacts
+from core.pulsar.requests import SimulateSeedsRequest
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import active_shedding_strategy
 from core.simulation import Run, Simulation, simulate
 from core.simulation.model import run_of
 from core.snapshot import PulsarSnapshot
-from core.spark.fleet import Operation, require_system
+from core.units import pluralize
 
 SIMULATIONS: Final = pa.schema(
     [
@@ -61,43 +65,37 @@ MOVES: Final = pa.schema(
 """One row a bundle that went."""
 
 
-def simulate_cluster(snapshot: PulsarSnapshot, request: SimulateRequest) -> Mapping[str, pa.Table]:
+def simulate_seeds(facts: PulsarFacts, request: SimulateSeedsRequest, _: Progress) -> Rows:
     """Simulate the rounds of a cluster, once a seed.
 
     Raises:
-        InputError: It is no Pulsar cluster, or cannot be simulated.
-        UnknownNameError: No such strategy.
+        UnknownNameError: A broker or a failure domain that is not there.
+        InputError: A strategy that cannot be simulated on this snapshot.
     """
-    require_system(snapshot, "pulsar", "shed bundles")
-    options: dict[str, Any] = {
-        "placement": request.placement,
-        "overrides": dict(request.settings),
-    }
-    return simulate_tables(snapshot, request, lambda run: simulate(snapshot, run, **options))
+    run = partial(
+        simulate,
+        facts.snapshot,
+        placement=request.placement,
+        overrides=dict(request.settings),
+    )
+    return simulated_seeds(facts.snapshot, request, run)
 
 
-def simulate_tables(
-    brokers: PulsarSnapshot, request: SimulateRequest, simulated: Callable[[Run], Simulation]
-) -> Mapping[str, pa.Table]:
-    """Return the tables of a cluster.
+def simulated_seeds(
+    brokers: PulsarSnapshot, request: SimulateSeedsRequest, simulate: Callable[[Run], Simulation]
+) -> Rows:
+    """Return the tables of a cluster, wherever its bundles are.
 
     Args:
         brokers: The cluster, with or without its bundles.
         request: What is simulated.
-        simulated: Simulates a run with the request's placement and settings.
+        simulate: Simulates a run with the request's placement and settings.
     """
     settings = effective_settings(brokers, overrides=request.settings)
     active = active_shedding_strategy(brokers.manifest.load_manager, settings)
-    run = run_of(request, active.name)
-    done = {seed: simulated(replace(run, seed=seed)) for seed in request.seeds}
+    done = {seed: simulate(run_of(request, active.name, seed)) for seed in request.seeds}
     parts = [_tables(seed, one) for seed, one in done.items()]
-    return {name: pa.concat_tables([part[name] for part in parts]) for name in SIMULATE.tables}
-
-
-SIMULATE: Final = Operation(
-    simulate_cluster, {"simulations": SIMULATIONS, "rounds": ROUNDS, "moves": MOVES}
-)
-"""What the balancer would do from here on."""
+    return Rows({name: pa.concat_tables([part[name] for part in parts]) for name in parts[0]})
 
 
 def _tables(seed: int, done: Simulation) -> Mapping[str, pa.Table]:
@@ -145,3 +143,36 @@ def _tables(seed: int, done: Simulation) -> Mapping[str, pa.Table]:
         "rounds": pa.Table.from_pylist(rounds, schema=ROUNDS),
         "moves": pa.Table.from_pylist(moves, schema=MOVES),
     }
+
+
+def _summary(found: Tables) -> JobSummary:
+    """Return the number of simulations that converge, and of their moves."""
+    converged = found["simulations"]["is_converged"].to_pylist()
+    moves = pc.sum(found["simulations"]["moves"]).as_py() or 0
+    return counted_summary(
+        found,
+        "simulations",
+        f"{converged.count(True)} of {pluralize(len(converged), 'simulation')} converge, after "
+        f"{pluralize(moves, 'move')} in total.",
+    )
+
+
+OPERATION: Final = Operation(
+    name="simulate",
+    module=__name__,
+    help="""Simulate the balancer's rounds to convergence, once a seed.""",
+    request=SimulateSeedsRequest,
+    answers={"pulsar": simulate_seeds},
+    spread={"pulsar": "core.spark.pulsar.large.simulate:spread_seeds"},
+    job=Job(
+        title="Simulate the balancers",
+        question="What would the balancers do next, and do they converge?",
+        tables={
+            "simulations": "Result of each simulation: moves, clients, deviation before and after.",
+            "rounds": "Every round.",
+            "moves": "Every bundle that moved, with its destination.",
+        },
+        summary=_summary,
+        schemas={"simulations": SIMULATIONS, "rounds": ROUNDS, "moves": MOVES},
+    ),
+)
