@@ -9,11 +9,10 @@ from typing import Any, Final
 
 from core.request import schema_of
 from dashboard.api.problem import PROBLEM
-from dashboard.api.resource import ARROW, LIMIT_A_MINUTE, Resource
+from dashboard.api.resource import ARROW, LIMIT_A_MINUTE, ROOT, Resource
 from dashboard.api.schema import TEXT
 
 VERSION: Final = "1"
-ROOT: Final = "/api/v1/"
 
 _ERRORS: Final[Mapping[int, str]] = {
     400: "A parameter is unknown, or its value does not fit.",
@@ -118,6 +117,13 @@ def _responses(resource: Resource) -> dict[str, Any]:
             name: {"description": text, "schema": TEXT} for name, text in resource.headers.items()
         }
     found: dict[str, Any] = {str(resource.status.value): success}
+    if resource.accepted:
+        found["202"] = {
+            "description": "A job computes the answer: with `Prefer: respond-async`, or because "
+            "the cluster is too large for one process.",
+            "headers": {"Location": {"description": "The job.", "schema": TEXT}},
+            "content": {"application/json": {"schema": resource.accepted}},
+        }
     if resource.is_of_snapshot:
         found["304"] = {"description": "The snapshot is that of If-None-Match."}
     more = _OF_A_BODY if resource.method == "POST" else ()

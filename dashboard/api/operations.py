@@ -6,11 +6,12 @@ snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
+import msgspec
 from starlette.responses import Response
 
 from core.errors import IncompleteSnapshotError, InputError
@@ -20,6 +21,7 @@ from core.operations.registry import operations
 from core.request import Request
 from core.snapshot.store import CachedSnapshot
 from dashboard import services
+from dashboard.api.jobs import job_schema, started
 from dashboard.api.resource import PRIVATE, Call, Resource, json_response
 from dashboard.api.schema import TEXT, answer_schema
 from dashboard.queries.answers import answer_of
@@ -58,6 +60,7 @@ def resources() -> Iterator[Resource]:
             headers=SNAPSHOT_HEADERS,
             errors=(400, 404, 409, 500),
             is_of_snapshot=True,
+            accepted=job_schema() if operation.job else None,
         )
 
 
@@ -66,8 +69,37 @@ def _respond(operation: Operation[Any, Any], call: Call, request: Request) -> Re
     operation.check_kind(cluster.name, cluster.kind)
     assumed = _assumed(operation, cluster.kind, call)
     stored = newest(call, cluster.name)
+    if operation.job and (_prefers_job(call) or _is_spread(operation, stored)):
+        return _job(operation, call, request, assumed)
     answer = answer_of(stored, operation, request, assumed)  # first: a request may be wrong
     return of_snapshot(call, stored, lambda: plain(answer))
+
+
+def _prefers_job(call: Call) -> bool:
+    """Return whether the caller prefers a job to an answer (RFC 7240)."""
+    preferences = call.http.headers.get("prefer", "").split(",")
+    return "respond-async" in [one.strip().lower() for one in preferences]
+
+
+def _is_spread(operation: Operation[Any, Any], stored: CachedSnapshot) -> bool:
+    """Return whether a cluster is too large to be answered for in this process."""
+    if not operation.spread:
+        return False
+    from core.spark.engine import is_spread  # noqa: PLC0415  # only few operations are spread
+    from core.spark.fleet import InDirectory  # noqa: PLC0415  # the same
+
+    return is_spread(operation, InDirectory(str(stored.path)))
+
+
+def _job(
+    operation: Operation[Any, Any], call: Call, request: Request, assumed: Assumed
+) -> Response:
+    if assumed.settings or assumed.release:
+        raise InputError(
+            f"A job of {operation.name} takes no assumptions.", hint="Omit `set` and `release`."
+        )
+    values = msgspec.to_builtins(request)
+    return started(call, operation.name, {"clusters": [call.cluster.name], **values})
 
 
 def newest(call: Call, cluster: str) -> CachedSnapshot:
@@ -84,7 +116,7 @@ def newest(call: Call, cluster: str) -> CachedSnapshot:
     return stored
 
 
-def of_snapshot(call: Call, stored: CachedSnapshot, body: Any) -> Response:
+def of_snapshot(call: Call, stored: CachedSnapshot, body: Callable[[], Any]) -> Response:
     """Return what a function returns as JSON, with the id of its snapshot as the entity tag.
 
     Args:
@@ -92,12 +124,19 @@ def of_snapshot(call: Call, stored: CachedSnapshot, body: Any) -> Response:
         stored: The snapshot.
         body: Returns the answer.
     """
-    tag = f'"{stored.snapshot_id}"'
-    headers = {"ETag": tag, "Trimtab-Snapshot-Taken-At": stored.taken_at.isoformat()}
+    headers = tags(stored)
     texts = call.http.headers.get("if-none-match", "").split(",")
-    if tag in [one.strip().removeprefix("W/") for one in texts]:
+    if headers["ETag"] in [one.strip().removeprefix("W/") for one in texts]:
         return Response(status_code=HTTPStatus.NOT_MODIFIED.value, headers=PRIVATE | headers)
     return json_response(body(), headers=headers)
+
+
+def tags(stored: CachedSnapshot) -> dict[str, str]:
+    """Return the headers that name a snapshot."""
+    return {
+        "ETag": f'"{stored.snapshot_id}"',
+        "Trimtab-Snapshot-Taken-At": stored.taken_at.isoformat(),
+    }
 
 
 def _assumed(operation: Operation[Any, Any], kind: str, call: Call) -> Assumed:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from core.access import Identity
     from dashboard.services import Cluster, Config
 
+ROOT: Final = "/api/v1/"
 ARROW: Final = "application/vnd.apache.arrow.stream"
 LIMIT_A_MINUTE: Final = 240
 """Requests of one caller."""
@@ -93,13 +94,17 @@ class Call:
 
     @property
     def cluster(self) -> Cluster:
-        """The cluster that the path names.
+        """The cluster that the path names; see :meth:`cluster_named`."""
+        return self.cluster_named(self.name("cluster"))
+
+    def cluster_named(self, name: str) -> Cluster:
+        """Return a cluster.
 
         Raises:
             ProblemError: There is none that the caller may view.
         """
         try:
-            return self.config.cluster(self.name("cluster"))
+            return self.config.cluster(name)
         except UnknownNameError as error:
             raise missing(error) from error
 
@@ -131,6 +136,7 @@ class Resource:
         is_table: Whether the answer is also offered as an Arrow stream.
         is_of_snapshot: Whether the answer follows from a snapshot, and is sent once.
         example: A request with a body.
+        accepted: JSON schema of the job that may answer instead (202); ``None``: none does.
     """
 
     path: str
@@ -150,6 +156,7 @@ class Resource:
     is_table: bool = False
     is_of_snapshot: bool = False
     example: Mapping[str, Any] | None = None
+    accepted: Mapping[str, Any] | None = None
 
 
 class ProblemError(Exception):

@@ -11,9 +11,9 @@ from starlette.routing import Route
 
 from core.errors import UnknownNameError
 from core.operations.registry import operation_named
-from dashboard.api import openapi, operations, snapshots
+from dashboard.api import jobs, openapi, operations, plans, runs, snapshots
 from dashboard.api.problem import problem
-from dashboard.api.resource import Resource, served
+from dashboard.api.resource import ROOT, Resource, served
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -24,7 +24,13 @@ _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "
 @lru_cache(maxsize=1)
 def resources() -> tuple[Resource, ...]:
     """Return every resource; those with fixed names come before those with names in braces."""
-    return (*snapshots.resources(), *operations.resources())
+    return (
+        *snapshots.resources(),
+        *plans.resources(),
+        *runs.resources(),
+        *jobs.resources(),
+        *operations.resources(),
+    )
 
 
 @lru_cache(maxsize=1)
@@ -74,12 +80,12 @@ def _routes() -> tuple[Route, ...]:
         by_path.setdefault(one.path, {})[one.method] = one
     return (
         Route("/api", _page),
-        Route(f"{openapi.ROOT}openapi.json", _openapi),
+        Route(f"{ROOT}openapi.json", _openapi),
         *(
-            Route(f"{openapi.ROOT}{path}", partial(served, methods), methods=_METHODS)
+            Route(f"{ROOT}{path}", partial(served, methods), methods=_METHODS)
             for path, methods in by_path.items()
         ),
-        Route(f"{openapi.ROOT}{{operation}}/{{cluster}}", _unknown_operation),
+        Route(f"{ROOT}{{operation}}/{{cluster}}", _unknown_operation),
         Route("/api/{rest:path}", _unknown),
     )
 

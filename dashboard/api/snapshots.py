@@ -1,16 +1,26 @@
-"""Clusters over HTTP, with their newest snapshots."""
+"""Clusters, their saved snapshots and their recorded history over HTTP."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypedDict
+from typing import Any, Final, TypedDict
 
 from starlette.responses import Response
 
+from core.errors import InputError, UnknownNameError
+from core.request import Annotated, Request, param
+from core.snapshot.store import CachedSnapshot, load_manifest, read_table
 from dashboard import services
-from dashboard.api.resource import Call, NothingAsked, Resource, json_response
-from dashboard.api.schema import object_schema
+from dashboard.api.operations import CLUSTER, SNAPSHOT_HEADERS, newest, of_snapshot, tags
+from dashboard.api.resource import ROOT, Call, NothingAsked, Resource, json_response, missing
+from dashboard.api.schema import TEXT, object_schema
+from dashboard.api.tables import ROWS, table_response
+from dashboard.cli import answers
+from dashboard.cli.history.moments import moment
 from dashboard.queries.snapshots import saved_snapshots
+from dashboard.services.history import history
+
+_TEXTS: Final = {"type": "array", "items": TEXT}
 
 
 class ClusterJson(TypedDict):
@@ -41,8 +51,116 @@ class ClustersJson(TypedDict):
     clusters: list[ClusterJson]
 
 
+class SnapshotJson(TypedDict):
+    """A saved snapshot.
+
+    Attributes:
+        snapshot_id: Hash of its content.
+        taken_at: When the reading ended.
+    """
+
+    snapshot_id: str
+    taken_at: str
+
+
+class SnapshotsJson(TypedDict):
+    """The saved snapshots of a cluster.
+
+    Attributes:
+        cluster: Its name.
+        snapshots: Oldest first.
+    """
+
+    cluster: str
+    snapshots: list[SnapshotJson]
+
+
+class WholeSnapshotJson(TypedDict):
+    """What a snapshot has.
+
+    Attributes:
+        snapshot_id: Hash of its content.
+        cluster: Of which cluster.
+        taken_at: When the reading ended.
+        load_manager: Which load manager the brokers run; empty or unknown for other systems.
+        release: Version of the servers; null: unknown.
+        tables: Rows, expected rows, coverage and source of each table.
+        problems: What could not be read.
+        unavailable: What this source does not have, in words.
+    """
+
+    snapshot_id: str
+    cluster: str
+    taken_at: str
+    load_manager: str
+    release: str | None
+    tables: dict[str, dict[str, Any]]
+    problems: list[dict[str, str]]
+    unavailable: list[str]
+
+
+class HistoryRequest(Request, frozen=True, kw_only=True):
+    """Rows of one kind in a range of time."""
+
+    kind: Annotated[str, param("Kind of rows: minutes, events, brokers, nodes, bundle_loads ...")]
+    start: Annotated[str, param("Start: ISO 8601 (UTC), or -2h for two hours ago")] = "-1h"
+    end: Annotated[str, param("End: ISO 8601 (UTC), -2h or now")] = "now"
+    columns: Annotated[tuple[str, ...], param("Only these columns. Repeatable")] = ()
+
+
+_SNAPSHOT: Final = {"snapshot": "Id of the snapshot, or `latest`."}
+
+
 def resources() -> Iterator[Resource]:
     """Yield the resources."""
+    yield Resource(
+        path="snapshots/{cluster}",
+        name="snapshots",
+        summary="List the saved snapshots of a cluster.",
+        answer=object_schema(SnapshotsJson),
+        respond=_snapshots,
+        names=CLUSTER,
+        errors=(400, 404),
+    )
+    yield Resource(
+        path="snapshots/{cluster}/{snapshot}",
+        name="snapshot",
+        summary="Show a saved snapshot: its tables, and what could not be read.",
+        answer=object_schema(WholeSnapshotJson),
+        respond=_snapshot,
+        names=CLUSTER | _SNAPSHOT,
+        headers=SNAPSHOT_HEADERS,
+        errors=(400, 404, 409),
+        is_of_snapshot=True,
+    )
+    yield Resource(
+        path="snapshots/{cluster}/{snapshot}/{table}",
+        name="snapshot_table",
+        summary="Return a table of a saved snapshot.",
+        answer={"type": "object", "properties": {"rows": ROWS}, "required": ["rows"]},
+        respond=_snapshot_table,
+        names=CLUSTER | _SNAPSHOT | {"table": "Name of the table, such as brokers."},
+        headers=SNAPSHOT_HEADERS,
+        errors=(400, 404, 409),
+        is_table=True,
+    )
+    yield Resource(
+        path="history/{cluster}",
+        name="history",
+        summary="Return recorded rows of a cluster in a range of time.",
+        details="Times are milliseconds since 1970, UTC. Most kinds have the rows that changed: "
+        "`minutes` has the snapshot of each minute.",
+        answer={
+            "type": "object",
+            "properties": {"cluster": TEXT, "kind": TEXT, "problems": _TEXTS, "rows": ROWS},
+            "required": ["cluster", "kind", "problems", "rows"],
+        },
+        respond=_history,
+        request=HistoryRequest,
+        names=CLUSTER,
+        errors=(400, 404, 409, 502),
+        is_table=True,
+    )
     yield Resource(
         path="clusters",
         name="clusters",
@@ -69,3 +187,77 @@ def _cluster(call: Call, cluster: services.Cluster) -> ClusterJson:
         "snapshot_id": None if newest is None else newest.snapshot_id,
         "taken_at": None if newest is None else newest.taken_at.isoformat(),
     }
+
+
+def _snapshots(call: Call, _: NothingAsked) -> Response:
+    name = call.cluster.name
+    saved = saved_snapshots(services.snapshot_store(call.config), name)
+    found: SnapshotsJson = {
+        "cluster": name,
+        "snapshots": [
+            {"snapshot_id": one.snapshot_id, "taken_at": one.taken_at.isoformat()}
+            for one in saved.entries
+        ],
+    }
+    return json_response(found)
+
+
+def _stored(call: Call) -> CachedSnapshot:
+    """Return the snapshot that the path names.
+
+    Raises:
+        IncompleteSnapshotError: The cluster has none.
+        ProblemError: It has none of that id.
+    """
+    name, wanted = call.cluster.name, call.name("snapshot")
+    if wanted == "latest":
+        return newest(call, name)
+    found = saved_snapshots(services.snapshot_store(call.config), name).find(wanted)
+    if found is None:
+        error = UnknownNameError(
+            f"{name} has no saved snapshot {wanted!r}.",
+            hint=f"{ROOT}snapshots/{name} lists them.",
+        )
+        raise missing(error)
+    return found
+
+
+def _snapshot(call: Call, _: NothingAsked) -> Response:
+    stored = _stored(call)
+
+    found = {
+        "snapshot_id": stored.snapshot_id,
+        **answers.manifest(load_manifest(stored.path)[1]),
+    }
+    return of_snapshot(call, stored, lambda: found)
+
+
+def _snapshot_table(call: Call, _: NothingAsked) -> Response:
+    stored, name = _stored(call), call.name("table")
+    known = load_manifest(stored.path)[1].tables
+    if name not in known:
+        raise missing(UnknownNameError.of("table", name, known, place="the snapshot"))
+    return table_response(call, read_table(stored.path, name), {}, tags(stored))
+
+
+def _history(call: Call, request: HistoryRequest) -> Response:
+    cluster = call.cluster.name
+    now = services.now()
+    start, end = moment(request.start, now), moment(request.end, now)
+    if end < start:
+        raise InputError(
+            f"The range ends ({request.end}) before it begins ({request.start}).",
+            hint="Swap start and end.",
+        )
+    store = history(call.config)
+    known = store.location.kinds.names
+    if request.kind not in known:
+        raise UnknownNameError.of("kind of rows", request.kind, known, place="the history")
+    if request.kind == "minutes" and not request.columns:
+        rows = store.minutes(cluster, start, end)
+    else:
+        rows = store.rows(request.kind, cluster, start, end, request.columns or None)
+    kinds = list(dict.fromkeys(("minutes", request.kind)))
+    problems = [str(one) for one in store.problems(cluster, kinds, start, end, is_deep=False)]
+    body = {"cluster": cluster, "kind": request.kind, "problems": problems}
+    return table_response(call, rows, body)

@@ -14,9 +14,8 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-import msgspec
 import typer
 
 from core.access import Identity
@@ -29,7 +28,7 @@ from core.plan.describe import tally
 from core.plan.model import Diagnostic, Plan
 from core.units import pluralize
 from dashboard import services
-from dashboard.cli import plan_answers
+from dashboard.cli import plan_answers, run_answers
 from dashboard.cli.clusters import chosen_clusters
 from dashboard.cli.config import configured
 from dashboard.cli.options import Config, Json
@@ -46,7 +45,6 @@ from dashboard.cli.output import (
     table,
 )
 from dashboard.cli.plan_answers import refusal, write_plan
-from dashboard.cli.runs import run_json
 from dashboard.cli.supervisor import end_with_parent, shutting_down
 from dashboard.presenters.applying import must_type_name
 from dashboard.presenters.run_steps import purpose_words, same_reason
@@ -294,7 +292,7 @@ def undo(
     check_can_confirm(
         yes=yes or is_written, dry_run=dry_run, as_json=as_json, more="--yes, --plan or --dry-run"
     )
-    plan, sentence = _inverse_plan(config, cluster, view, reason, with_moves=with_moves)
+    plan, sentence = services.inverse_plan(config, view, reason, with_moves=with_moves)
     if errors := plan.by_severity("error"):
         raise refusal(errors)
     show_plan(sentence, plan)
@@ -496,7 +494,7 @@ def _show_run(config: services.Config, view: RunView, *, is_detached: bool, as_j
         print_line(f"See `trimtab runs {view.run_id}{services.config_option(config)}`.")
 
     code = EXIT_DONE if view.state == "DONE" or is_detached else EXIT_REFUSED
-    body = {"run": run_json(view)}
+    body = {"run": run_answers.run(view)}
     return emit(Answer(body, show, code), as_json=as_json)
 
 
@@ -515,62 +513,7 @@ def _show_dry_run(plan: Plan, rehearsal: Rehearsal, *, as_json: bool) -> int:
         print_line("Nothing was changed.")
 
     code = EXIT_DONE if rehearsal.state == "DONE" else EXIT_REFUSED
-    return emit(Answer(_dry_run_json(plan, rehearsal), show, code), as_json=as_json)
-
-
-def _dry_run_json(plan: Plan, rehearsal: Rehearsal) -> dict[str, Any]:
-    return {
-        "dry_run": {
-            "plan_id": plan.plan_id,
-            "state": rehearsal.state,
-            "sentence": rehearsal.sentence,
-            "refusal": msgspec.to_builtins(rehearsal.refusal),
-            "requests": rehearsal.requests,
-            "steps": [
-                {
-                    "index": item.index,
-                    "kind": item.step.kind,
-                    "subject": item.step.subject,
-                    "would_send": item.would_send,
-                    "code": item.code,
-                    "sentence": item.sentence,
-                    "hint": item.hint,
-                    "after_s": round(item.after_s, 3),
-                }
-                for item in rehearsal.steps
-            ],
-            "settings": [{"key": key, "value": value} for key, value in rehearsal.settings],
-        }
-    }
-
-
-# -- undo ------------------------------------------------------------------------------------------
-
-
-def _inverse_plan(
-    config: services.Config,
-    cluster: services.Cluster,
-    view: RunView,
-    reason: str,
-    *,
-    with_moves: bool,
-) -> tuple[Plan, str]:
-    """Return the plan on a fresh snapshot, and its effects in a sentence."""
-    now, exclusions = services.now(), frozenset(cluster.exclusions)
-    system = services.system_of(config, cluster)
-    saved = services.start_of(config, view)
-    start = None if saved is None else services.load_saved(config, cluster.name, saved)
-    snapshot = services.snapshot_of(config, cluster)
-    plan = system.undo(
-        view,
-        snapshot,
-        now=now,
-        exclusions=exclusions,
-        reason=reason,
-        start=start,
-        max_moves=services.max_moves_back(cluster, view) if with_moves else 0,
-    )
-    return plan, system.preview(snapshot, plan)
+    return emit(Answer(run_answers.dry_run(plan, rehearsal), show, code), as_json=as_json)
 
 
 def show_plan(sentence: str, plan: Plan) -> None:

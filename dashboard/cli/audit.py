@@ -16,11 +16,12 @@ from core.errors import InputError
 from core.files import whole_text
 from core.units import pluralize
 from dashboard import services
+from dashboard.cli import run_answers
 from dashboard.cli.config import configured_journal
 from dashboard.cli.history.moments import span
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import Answer, UsageFaultError, emit, print_line, table
-from dashboard.cli.runs import entry_json, entry_row
+from dashboard.cli.runs import entry_row
 
 _COLUMNS = ("entry", "at", "run", "cluster", "who", "kind", "what", "why", "hash")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -77,7 +78,7 @@ def audit(
         table(("entry", "at (UTC)", "who", "cluster", "what"), rows, spare=("who", "cluster"))
 
     return emit(
-        Answer({"entries": [entry_json(entry) for entry in entries]}, show), as_json=as_json
+        Answer({"entries": [run_answers.entry(entry) for entry in entries]}, show), as_json=as_json
     )
 
 
@@ -107,7 +108,9 @@ def _write(path: Path, entries: Sequence[Entry]) -> None:
 
 
 def _json_lines(file: TextIO, entries: Iterable[Entry]) -> None:
-    lines = (json.dumps(entry_json(entry), sort_keys=True, ensure_ascii=True) for entry in entries)
+    lines = (
+        json.dumps(run_answers.entry(entry), sort_keys=True, ensure_ascii=True) for entry in entries
+    )
     file.writelines(f"{line}\n" for line in lines)
 
 

@@ -6,11 +6,12 @@ import sys
 import threading
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from core.errors import UnknownNameError
+from dashboard.cli import answers
 from dashboard.cli.config import configured
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import EXIT_DONE, Answer, UsageFaultError, emit, note, print_line, table
@@ -86,7 +87,7 @@ def _list(config_file: Path | None, *, as_json: bool) -> int:
         if not is_served and any(not job.is_ended for job in found):
             print_line("No job server is running. Start one with `trimtab jobs`.")
 
-    body = {"jobs": [_plain(job) for job in found], "is_served": is_served}
+    body = {"jobs": [answers.job(job) for job in found], "is_served": is_served}
     return emit(Answer(body, show), as_json=as_json)
 
 
@@ -109,7 +110,7 @@ def _one(job_id: str, config_file: Path | None, *, stops: bool, as_json: bool) -
             table(("table", "content"), list(found.answer.tables.items()))
             print_line(f"Tables: {found.folder / 'result'}")
 
-    return emit(Answer(_plain(found), show), as_json=as_json)
+    return emit(Answer(answers.job(found), show), as_json=as_json)
 
 
 def _row(job: Job) -> tuple[str, ...]:
@@ -124,30 +125,6 @@ def _row(job: Job) -> tuple[str, ...]:
         request.actor if request else "",
         done,
     )
-
-
-def _plain(job: Job) -> dict[str, Any]:
-    status = job.status
-    return {
-        "id": job.id,
-        "kind": job.kind,
-        "state": job.state,
-        "is_stopping": job.is_stopping and not job.is_ended,
-        "asked": job.request.parameters if job.request else None,
-        "actor": job.request.actor if job.request else None,
-        "asked_at": job.request.requested_at if job.request else None,
-        "started_at": status.started_at,
-        "ended_at": status.ended_at,
-        "done": status.done,
-        "total": status.total,
-        "words": status.activity,
-        "error": status.error,
-        "problem": job.problem,
-        "answer": job.answer.sentence if job.answer else None,
-        "facts": job.answer.facts if job.answer else None,
-        "tables": dict(job.answer.tables) if job.answer else {},
-        "folder": str(job.folder),
-    }
 
 
 def _show_pandas() -> None:

@@ -42,6 +42,20 @@ def refusal(errors: Sequence[Diagnostic]) -> OpsError:
     return error
 
 
+def done_already(diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Return the diagnostics that explain a plan without steps as done.
+
+    Raises:
+        PlanError: The plan has no steps for another reason than that nothing is left to do.
+    """
+    reasons = [diagnostic for diagnostic in diagnostics if diagnostic.code in _DONE_ALREADY]
+    if reasons:
+        return reasons
+    if diagnostics:
+        raise refusal(diagnostics)
+    raise PlanError("The plan has no steps.", hint="Specify at least one change.")
+
+
 def nothing_to_do(diagnostics: Sequence[Diagnostic], *, as_json: bool) -> int:
     """Print the verdict of a plan without steps, and return the exit code: that is done.
 
@@ -50,11 +64,7 @@ def nothing_to_do(diagnostics: Sequence[Diagnostic], *, as_json: bool) -> int:
     Raises:
         PlanError: The plan has no steps for another reason than that nothing is left to do.
     """
-    reasons = [diagnostic for diagnostic in diagnostics if diagnostic.code in _DONE_ALREADY]
-    if not reasons:
-        if diagnostics:
-            raise refusal(diagnostics)
-        raise PlanError("The plan has no steps.", hint="Specify at least one change.")
+    reasons = done_already(diagnostics)
     body = {
         "verdict": "nothing_to_do",
         "answer": " ".join(reason.sentence for reason in reasons),

@@ -12,6 +12,7 @@ from core.systems import steps_of
 from dashboard.cli import systems
 from dashboard.cli.config import systems as known_systems
 from dashboard.cli.options import Config, Json
+from dashboard.cli.output import emit
 from dashboard.cli.source import directories
 
 app = typer.Typer()
@@ -38,4 +39,4 @@ def preview(
 ) -> int:
     """Preview a plan: destinations, load, clients, commands."""
     plan = load_plan(plan_file, steps_of(known_systems()))
-    return systems.preview(directory, plan, as_json=as_json)
+    return emit(systems.preview(directory, plan), as_json=as_json)

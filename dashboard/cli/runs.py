@@ -6,9 +6,8 @@ import json
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, get_args
 
-import msgspec
 import typer
 
 from core.actions.copies import CopyProgress
@@ -29,9 +28,9 @@ from core.actions.views import RunView, StepView
 from core.errors import InputError
 from core.files import whole_text
 from core.step import SettingChange
-from core.systems import purpose_of
 from core.units import format_bytes_per_s, format_ratio, pluralize
 from dashboard import services
+from dashboard.cli import run_answers
 from dashboard.cli.config import configured_journal
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import (
@@ -159,33 +158,16 @@ def _list(config: services.Config, cluster: str | None, last: int, *, as_json: b
         rows = [_row(view) for view in views]
         table(columns, rows, spare=("requested (UTC)", "who", "cluster"))
 
-    problems = _problems(services.journal(config), views)
+    problems = run_answers.problems(services.journal(config), views)
     for problem in problems:
         note(problem)
     body = {
-        "runs": [_summary_json(view) for view in views],
+        "runs": [run_answers.summary(view) for view in views],
         "journal": services.journal(config).place,
         "problems": problems,
     }
     code = EXIT_INCOMPLETE if problems else EXIT_DONE
     return emit(Answer(body, show, code), as_json=as_json)
-
-
-def _problems(journal: services.Journal, views: Sequence[RunView]) -> list[str]:
-    """Return the damage and forgeries of these runs, and the damage at the journal's end."""
-    found = [f"Run {view.run_id} is damaged: {view.damage}" for view in views if view.damage]
-    found += [
-        f"Run {view.run_id}: {describe_forged(view.forged, is_run_forged=view.is_request_forged)}"
-        for view in views
-        if view.forged
-    ]
-    damage = journal.recent_damage()
-    if damage is not None and not any(f"Entry {damage.seq} " in one for one in found):
-        found.append(
-            f"Entry {damage.seq} of the journal {journal.place} was altered: {damage.what} Check "
-            "it with `trimtab runs --verify` and restore it from a copy."
-        )
-    return found
 
 
 def _row(view: RunView) -> list[str]:
@@ -236,11 +218,7 @@ def _show(config: services.Config, run_id: str, *, as_json: bool) -> int:
         rows = [entry_row(entry, view.disregarded) for entry in entries]
         table(("entry", "at (UTC)", "who", "what"), rows, spare=("who",))
 
-    body = {
-        "run": run_json(view),
-        "entries": [entry_json(entry) for entry in entries],
-        "unsigned": list(view.forged),
-    }
+    body = run_answers.of_run(view, entries)
     return emit(Answer(body, show), as_json=as_json)
 
 
@@ -441,20 +419,7 @@ def _verify(journal: services.Journal, verified: services.Verified, *, as_json: 
                 "--verify --expect HASH`, or set anchor_file under [audit]."
             )
 
-    damage = verified.damage
-    body = {
-        "journal": journal.place,
-        "is_sound": verified.is_sound,
-        "entries": verified.entries,
-        "newest": {"seq": verified.newest_seq, "digest": verified.newest_digest},
-        "anchors": verified.anchors,
-        "archived": verified.archived,
-        "damage": None if damage is None else {"seq": damage.seq, "what": damage.what},
-        "unsigned": list(verified.forged),
-        "checked": list(verified.checked),
-        "not_checked": list(verified.skipped),
-        "problems": [*verified.problems, *verified.unchecked],
-    }
+    body = {"journal": journal.place, **run_answers.verified(verified)}
     code = EXIT_INCOMPLETE if verified.unchecked else EXIT_DONE
     if not verified.is_sound:
         code = EXIT_REFUSED
@@ -468,7 +433,7 @@ def _export(
     try:
         with whole_text(out) as file:
             for entry in _entries(config, run, cluster):
-                line = json.dumps(entry_json(entry), sort_keys=True, ensure_ascii=True)
+                line = json.dumps(run_answers.entry(entry), sort_keys=True, ensure_ascii=True)
                 file.write(line + "\n")
                 count += 1
     except OSError as exc:
@@ -490,92 +455,3 @@ def _entries(config: services.Config, run: str | None, cluster: str | None) -> I
             if cluster in (None, entry.record.cluster):
                 yield entry
         batch = journal.entries(run_id=run_id, after=batch[-1].seq, limit=_BATCH)
-
-
-def _summary_json(view: RunView) -> dict[str, Any]:
-    """One run, as in the list."""
-    return {
-        "run_id": view.run_id,
-        "cluster": view.cluster,
-        "state": view.state,
-        "sentence": view.sentence,
-        "plan_id": view.plan.plan_id,
-        "undoes": view.undoes,
-        "not_brought_back": not_brought_back(view.plan),
-        "reason": view.reason,
-        "requested_by": view.requested_by,
-        "requested_at": _plain(view.requested_at),
-        "started_at": _plain(view.started_at),
-        "ended_at": _plain(view.ended_at),
-        "worker": view.worker or None,
-        "steps": len(view.steps),
-        "counts": dict(view.counts),
-        "damage": view.damage or None,
-    }
-
-
-def run_json(view: RunView) -> dict[str, Any]:
-    """Return one run with its steps, its settings, and predicted and measured values."""
-    return {
-        **_summary_json(view),
-        "options": _plain(view.options),
-        "lease": view.lease or None,
-        "takeovers": view.takeovers,
-        "refusal": _plain(view.refusal),
-        "control": _plain(view.control),
-        "is_control_pending": view.is_control_pending,
-        "purpose": _purpose_json(view),
-        "steps": [_step_json(item) for item in view.steps],
-        "settings": _plain(view.settings),
-        "external_changes": _plain(view.external_changes),
-        "next_moves": _plain(view.next_moves),
-        "unassigned": list(view.unassigned),
-        "expected": _plain(view.plan.expected),
-        "measured": _plain(view.measured),
-        "disregarded": list(view.disregarded),
-    }
-
-
-def _purpose_json(view: RunView) -> dict[str, Any] | None:
-    """Return the purpose of the run and whether it holds; unknown before the end."""
-    checked = view.purpose
-    if checked is not None:
-        return {"what": checked.purpose, "holds": checked.holds, "sentence": checked.sentence}
-    purpose = purpose_of(view.plan)
-    return {"what": purpose, "holds": None, "sentence": ""} if purpose else None
-
-
-def _step_json(view: StepView) -> dict[str, Any]:
-    """Return one step: former, requested and current owner of the bundle."""
-    after = view.result.after if view.result else None
-    return {
-        "index": view.index,
-        "kind": view.step.kind,
-        "subject": view.step.subject,
-        "bundle": None if view.step.namespace is None else view.step.subject,
-        "what": view.step.describe(),
-        "owner": view.step.owner,
-        "destination": view.step.destination,
-        "predicted": dict(view.step.predicted),
-        "state": view.state,
-        "code": view.result.code if view.result else None,
-        "sentence": view.result.sentence if view.result else None,
-        "hint": view.result.hint if view.result else None,
-        "before": _plain(view.before),
-        "after": _plain(after),
-        "begun_at": _plain(view.begun_at),
-        "ended_at": _plain(view.ended_at),
-        "took_ms": view.took_ms,
-        "is_reconciled": view.is_reconciled,
-        "attempt": view.attempt,
-    }
-
-
-def entry_json(item: Entry) -> dict[str, Any]:
-    """One entry of the journal exactly as it is sealed; the form of ``--export``, too."""
-    body: dict[str, Any] = _plain(item)
-    return body
-
-
-def _plain(value: object) -> Any:
-    return msgspec.to_builtins(value)

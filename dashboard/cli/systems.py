@@ -81,12 +81,12 @@ def large_health(
     return found
 
 
-def preview(directory: Path, plan: Plan, *, as_json: bool) -> int:
-    """Print the expected effects of a plan for a cluster of any system."""
+def preview(directory: Path, plan: Plan) -> Answer:
+    """Return the expected effects of a plan for a cluster of any system."""
     if (views := _views(directory)) is not None:
-        code: int = views.preview(directory, plan, as_json=as_json)
-        return code
-    return _preview(*snapshot_in(directory), plan, as_json=as_json)
+        found: Answer = views.preview(directory, plan)
+        return found
+    return _preview(*snapshot_in(directory), plan)
 
 
 def _views(directory: Path) -> Any:
@@ -115,7 +115,7 @@ def _health(system: KnownSystem, snapshot: Storable, *, as_json: bool) -> int:
     return emit(Answer(body, show), as_json=as_json)
 
 
-def _preview(system: KnownSystem, snapshot: Storable, plan: Plan, *, as_json: bool) -> int:
+def _preview(system: KnownSystem, snapshot: Storable, plan: Plan) -> Answer:
     is_expired = plan.is_expired(services.now())
     sentence = system.preview(snapshot, plan)
     body = {"plan": plan_answers.plan(plan), "answer": sentence, "expired": is_expired}
@@ -132,7 +132,7 @@ def _preview(system: KnownSystem, snapshot: Storable, plan: Plan, *, as_json: bo
                 "applied."
             )
 
-    return emit(Answer(body, show), as_json=as_json)
+    return Answer(body, show)
 
 
 def _show_problems(problems: Sequence[Problem]) -> None:

@@ -707,6 +707,36 @@ def max_moves_back(cluster: ClusterConfig, view: RunView) -> int:
     return max(1, cluster.apply.max_steps - 2 * len(view.steps))
 
 
+def inverse_plan(
+    config: TrimtabConfig, view: RunView, reason: str, *, with_moves: bool
+) -> tuple[Plan, str]:
+    """Return the plan that undoes a run, on a fresh snapshot, and its effects in a sentence.
+
+    Args:
+        config: The configuration.
+        view: The run.
+        reason: Recorded in the plan.
+        with_moves: Also move back what was moved since the run began.
+    Raises:
+        RemoteError: The cluster cannot be read.
+    """
+    cluster = config.cluster(view.cluster)
+    system = system_of(config, cluster)
+    saved = start_of(config, view)
+    start = None if saved is None else load_saved(config, cluster.name, saved)
+    snapshot = snapshot_of(config, cluster)
+    plan = system.undo(
+        view,
+        snapshot,
+        now=now(),
+        exclusions=frozenset(cluster.exclusions),
+        reason=reason,
+        start=start,
+        max_moves=max_moves_back(cluster, view) if with_moves else 0,
+    )
+    return plan, system.preview(snapshot, plan)
+
+
 def load_saved(config: TrimtabConfig, cluster: str, saved: CachedSnapshot) -> Storable | None:
     """Return a saved snapshot; ``None``: it was removed meanwhile, or cannot be read."""
     try:

@@ -216,19 +216,27 @@ def plan_file(config: Config, plan: Plan) -> bytes:
 
 
 def read_plan(config: Config, path: Path) -> Plan:
-    """Read a plan that is to be applied: it must have been made by this installation.
+    """Read a plan file that is to be applied; see :func:`own_plan`."""
+    return own_plan(config, read_plan_file(path), str(path))
 
+
+def own_plan(config: Config, content: bytes, place: str) -> Plan:
+    """Return a plan that is to be applied: it must have been made by this installation.
+
+    Args:
+        config: Its installation's.
+        content: Of a plan file.
+        place: What an error calls it.
     Raises:
         UnusablePlanError: It cannot be read, is damaged, or this installation did not make it.
         ConfigError: The key cannot be used.
     """
     from connectors.systems import systems_of  # noqa: PLC0415  # commands must start fast
 
-    content = read_plan_file(path)
-    plan = load_plan(content, steps_of(systems_of(config)), str(path))
+    plan = load_plan(content, steps_of(systems_of(config)), place)
     if not hmac.compare_digest(signature_of(content), plan_signature(plan, _key(config))):
         raise UnusablePlanError(
-            f"{path} has an invalid signature: it was created by another installation of "
+            f"{place} has an invalid signature: it was created by another installation of "
             "Trimtab or changed afterwards.",
             hint="Create the plan again. Machines that exchange plans require a common key "
             "(key_file under [access]).",

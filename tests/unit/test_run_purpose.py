@@ -26,7 +26,7 @@ from core.pegasus.steps.partition import Partition
 from core.pegasus.steps.setting import SetServerSetting
 from core.pegasus.steps.wait import Awaited, AwaitState
 from core.systems import purpose_of as purpose_of_any
-from dashboard.cli.runs import run_json
+from dashboard.cli import run_answers
 from dashboard.presenters.run_steps import purpose_words
 
 FAST = RunOptions(pace_per_min=600, verify_within_s=4.0)
@@ -115,7 +115,7 @@ def test_a_run_whose_purpose_holds_is_done_and_says_so() -> None:
     view = run(world, EMPTY, GONE)
     assert view.state == "DONE", view.sentence
     assert purpose_words(view) == f"Purpose: {N1} has no primaries. Achieved: yes."
-    assert run_json(view)["purpose"] == {
+    assert run_answers.run(view)["purpose"] == {
         "what": f"{N1} has no primaries",
         "holds": True,
         "sentence": "",
@@ -126,7 +126,7 @@ def test_before_the_end_the_purpose_is_shown_and_not_judged() -> None:
     world = PegasusWorld()
     world.ask(plan=pegasus_plan(world, (EMPTY, GONE)), options=FAST)
     assert purpose_words(world.view) == f"Purpose: {N1} has no primaries."
-    assert run_json(world.view)["purpose"]["holds"] is None
+    assert run_answers.run(world.view)["purpose"]["holds"] is None
 
 
 def test_what_came_back_is_moved_off_again() -> None:

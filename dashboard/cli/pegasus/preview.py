@@ -14,14 +14,14 @@ from core.snapshot.pegasus import load_pegasus_snapshot
 from core.units import format_mb, pluralize
 from dashboard import services
 from dashboard.cli import plan_answers
-from dashboard.cli.output import Answer, emit, print_line, table
+from dashboard.cli.output import Answer, print_line, table
 
 _MOST_LINES: Final = 3
 _MOST_STEPS: Final = 40
 
 
-def preview_of_pegasus(plan: Plan, directory: Path, *, as_json: bool) -> int:
-    """``trimtab preview`` of a plan for a Pegasus cluster.
+def preview_of_pegasus(plan: Plan, directory: Path) -> Answer:
+    """Return ``trimtab preview`` of a plan for a Pegasus cluster.
 
     Raises:
         PlanConflictError: The plan was made on another snapshot.
@@ -48,7 +48,7 @@ def preview_of_pegasus(plan: Plan, directory: Path, *, as_json: bool) -> int:
                 "applied."
             )
 
-    return emit(Answer({**head, **more, **preview_json(found)}, show), as_json=as_json)
+    return Answer({**head, **more, **preview_json(found)}, show)
 
 
 def preview_json(preview: PegasusPreview) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from core.plan.model import Plan
 from core.progress import Progress
 from core.snapshot.store import Storable
 from dashboard import services
-from dashboard.cli.output import UsageFaultError
+from dashboard.cli.output import Answer, UsageFaultError
 from dashboard.cli.pegasus import state
 from dashboard.cli.pegasus.preview import preview_of_pegasus
 
@@ -33,9 +33,9 @@ def large_health(
     del spark, directory, progress, target_code
 
 
-def preview(directory: Path, plan: Plan, *, as_json: bool) -> int:
-    """Show replicas by node before and after, each step, and commands."""
-    return preview_of_pegasus(plan, directory, as_json=as_json)
+def preview(directory: Path, plan: Plan) -> Answer:
+    """Return replicas by node before and after, each step, and commands."""
+    return preview_of_pegasus(plan, directory)
 
 
 def with_topics(cluster: services.Cluster, snapshot: Storable, bundles: Sequence[str]) -> Storable:

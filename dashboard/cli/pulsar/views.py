@@ -186,8 +186,8 @@ def _age(manifest: Manifest) -> str:
     return f"taken {format_ago(age_s)}" if age_s >= 0 else format_ago(age_s)
 
 
-def preview(directory: Path, plan: Plan, *, as_json: bool) -> int:
-    """Show destinations, load before and after, clients and commands."""
+def preview(directory: Path, plan: Plan) -> Answer:
+    """Return destinations, load before and after, clients and commands."""
     outcome = preview_plan(load_snapshot(directory), plan)
     body = pulsar_plans.preview(plan, outcome)
     body["expired"] = plan.is_expired(datetime.now(tz=UTC))
@@ -215,7 +215,7 @@ def preview(directory: Path, plan: Plan, *, as_json: bool) -> int:
                 "applied."
             )
 
-    return emit(Answer(body, show), as_json=as_json)
+    return Answer(body, show)
 
 
 def _show_totals(outcome: Preview) -> None:

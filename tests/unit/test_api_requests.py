@@ -1,0 +1,272 @@
+"""Runs, plans, jobs, snapshots and history over HTTP: the rules of the command line, no others."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+from fleet_builder import make_snapshot
+from limits import RateLimitItemPerMinute
+from pegasus_snapshots import generated
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.testclient import TestClient
+
+from connectors.access.users import UserFile
+from core.history.store.writer import Recorder
+from core.snapshot.store import SnapshotStore, load_snapshot
+from dashboard import services
+from dashboard.api import resource, routes
+from dashboard.cli.main import run
+from dashboard.services.history import history
+from dashboard.sign_in import SignInGuard
+
+ARROW = {"Accept": "application/vnd.apache.arrow.stream"}
+FLEET = (
+    '[[clusters]]\nname = "fleet"\nzookeeper = "127.0.0.1:1"\nread_only = false\n'
+    'admin_urls = ["http://127.0.0.1:1"]\n'
+)
+GUARDED = '[[clusters]]\nname = "guarded"\nzookeeper = "127.0.0.1:1"\n'
+SIGN_IN = (
+    '[access]\nsign_in = "users"\n'
+    '[[access.grants]]\nrole = "viewer"\npeople = ["vera"]\nclusters = ["fleet"]\n'
+    '[[access.grants]]\nrole = "operator"\npeople = ["olga", "oskar"]\nclusters = ["fleet"]\n'
+    '[[access.grants]]\nrole = "operator"\npeople = ["tom"]\nclusters = ["fleet"]\n'
+    'scope = ["other"]\n'
+)
+
+
+def site_of(folder, monkeypatch, text):
+    monkeypatch.setattr(resource, "_LIMIT", RateLimitItemPerMinute(10**6))
+    file = folder / "trimtab.toml"
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(file))
+    file.write_text(f'state_dir = "{folder}/state"\n{text}')
+    kept = SnapshotStore(folder / "state" / "snapshots")
+    stored = kept.put(make_snapshot(brokers=4, bundles=60))
+    peg = generated(3, 8, 4, taken_at=datetime.now(UTC).replace(microsecond=0))
+    kept.put(peg)
+    return SimpleNamespace(path=folder, file=file, stored=stored, peg=peg.manifest.cluster)
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    pegasus = '[[clusters]]\nname = "peg"\nkind = "pegasus"\nmeta_servers = ["127.0.0.1:1"]\n'
+    return site_of(tmp_path, monkeypatch, f"{FLEET}{GUARDED}{pegasus}")
+
+
+@pytest.fixture
+def client(site):
+    return TestClient(Starlette(routes=list(routes.ROUTES)))
+
+
+def bundle_of(site):
+    rows = load_snapshot(site.stored.path).bundles.to_pylist()
+    return next(row["bundle"] for row in rows if row["owner"])
+
+
+def made(client, site, headers=None):
+    body = {"bundles": [bundle_of(site)], "reason": "hot"}
+    return client.post("/api/v1/plans/fleet/unload", json=body, headers=headers)
+
+
+def requested(client, plan, headers=None, **more):
+    body = {"cluster": "fleet", "plan": plan, "reason": "hot broker", **more}
+    return client.post("/api/v1/runs", json=body, headers=headers)
+
+
+def printed(capsys, *words, code=0):
+    capsys.readouterr()
+    assert run([*words, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_plan_is_made_previewed_requested_and_its_run_stopped(client, site, capsys, tmp_path):
+    answer = made(client, site)
+    assert answer.status_code == 200, answer.text
+    plan = answer.json()["plan"]
+    assert answer.json()["verdict"] == "ready"
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps(plan))
+    previewed = client.post("/api/v1/plans/fleet/preview", json={"plan": plan}).json()
+    assert previewed == printed(capsys, "preview", str(file), "--snapshot", str(site.stored.path))
+    created = requested(client, plan)
+    assert created.status_code == 201, created.text
+    place = created.headers["location"]
+    shown = client.get(place).json()
+    run_id = shown["run"]["run_id"]
+    assert {"run": shown["run"], "entries": shown["entries"], "unsigned": []} == printed(
+        capsys, "runs", run_id
+    )
+    listed = client.get("/api/v1/runs?cluster=fleet").json()["runs"]
+    assert listed == printed(capsys, "runs", "--cluster", "fleet")["runs"]
+    again = requested(client, plan)
+    assert (again.status_code, again.json()["hint"] != "") == (409, True)
+    stopped = client.post(f"{place}/stop", json={"reason": "enough"})
+    assert stopped.status_code == 202
+    assert stopped.json()["run"]["control"]["control"] == "stop"
+    assert len(stopped.json()["entries"]) == 2
+    verified = client.get("/api/v1/journal").json()
+    assert verified == {
+        name: value
+        for name, value in printed(capsys, "runs", "--verify").items()
+        if name != "journal"
+    }
+    assert verified["is_sound"]
+
+
+def test_a_plan_of_another_installation_is_refused(client, site):
+    plan = made(client, site).json()["plan"]
+    changed = json.loads(json.dumps(plan))
+    changed["signature"] = "0" * 64
+    refused = requested(client, changed)
+    assert refused.status_code == 409
+    assert "signature" in refused.json()["detail"]
+
+
+def test_a_read_only_cluster_is_not_changed(client, site, tmp_path):
+    site.file.write_text(site.file.read_text().replace("read_only = false", "read_only = true"))
+    plan = made(client, site).json()["plan"]
+    refused = requested(client, plan)
+    assert refused.status_code == 403
+    assert "read-only" in refused.json()["detail"]
+    assert refused.json()["hint"]
+    assert client.get("/api/v1/runs").json()["runs"] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "words"),
+    [
+        ("plans/fleet/unload", {"bundles": ["x/y/0x0_0x1"]}, 409, "x/y/0x0_0x1"),
+        ("plans/fleet/unload", {"bundles": []}, 400, "No bundle"),
+        ("plans/fleet/unload", {"bundle": "a"}, 400, "bundle"),
+        ("plans/fleet/drain", {"nodes": ["a:1"]}, 400, "fleet is a Pulsar cluster"),
+        ("plans/nowhere/unload", {"bundles": ["a"]}, 404, "nowhere"),
+        ("plans/guarded/unload", {"bundles": ["a"]}, 409, "guarded has no snapshot"),
+        ("plans/fleet/set", {"settings": {"loadBalancerSheddingEnable": "x"}}, 400, "Did you mean"),
+        ("plans/fleet/preview", {"plan": {}}, 409, "The plan of the request"),
+        ("runs", {"cluster": "fleet", "plan": {}, "reason": "x"}, 409, "The plan of the request"),
+        ("runs", {"cluster": "fleet", "reason": "x"}, 400, "plan is required"),
+        ("runs/20260101-000000-aaaaaa/stop", {}, 404, "No run named"),
+        ("runs/20260101-000000-aaaaaa/approve", {}, 404, "No run named"),
+        ("jobs", {"kind": "dril", "parameters": {}}, 400, "Did you mean drill?"),
+        ("jobs", {"kind": "drill", "parameters": {"hot_threshold": "x"}}, 400, "hot_threshold"),
+        ("jobs/nosuch/stop", {}, 404, "nosuch"),
+    ],
+)
+def test_a_wrong_request_is_a_problem(client, path, body, status, words):
+    answer = client.post(f"/api/v1/{path}", json=body)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert words in f"{answer.json()['detail']} {answer.json()['hint']}"
+
+
+def test_a_request_is_json_of_a_limited_size(client):
+    form = client.post("/api/v1/jobs", data={"kind": "drill"})
+    assert (form.status_code, form.json()["status"]) == (415, 415)
+    broken = client.post("/api/v1/jobs", content="{", headers={"Content-Type": "application/json"})
+    assert broken.status_code == 400
+    wrong = client.put("/api/v1/jobs")
+    assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET, HEAD, POST")
+
+
+def test_roles_scopes_and_approvals_hold(tmp_path, monkeypatch):
+    approval = '[clusters.approval]\nneeded = "always"\n'
+    site = site_of(tmp_path, monkeypatch, f"{FLEET}{approval}{GUARDED}{SIGN_IN}")
+    users = UserFile(tmp_path / "state" / "users.json")
+    tokens = {}
+    for name in ("vera", "olga", "oskar", "tom"):
+        users.set_user(name, "correct horse battery")
+        _, tokens[name] = users.add_token(name, (), 1, datetime.now(UTC))
+    app = Starlette(routes=list(routes.ROUTES), middleware=[Middleware(SignInGuard)])
+    client = TestClient(app)
+
+    def of(name):
+        return {"Authorization": f"Bearer {tokens[name]}"}
+
+    plan = made(client, site, of("vera")).json()["plan"]
+    refused = requested(client, plan, of("vera"))
+    assert (refused.status_code, "vera has viewer role" in refused.json()["detail"]) == (403, True)
+    assert requested(client, plan, of("tom")).status_code == 403  # another tenant's operator
+    assert requested(client, plan).status_code == 401
+    created = requested(client, plan, of("olga"))
+    assert created.status_code == 201
+    assert created.json()["is_waiting"]
+    assert created.json()["run"]["requested_by"] == "olga"
+    place = created.headers["location"]
+    own = client.post(f"{place}/approve", json={}, headers=of("olga"))
+    assert own.status_code in (403, 409)
+    empty = client.post(f"{place}/reject", json={}, headers=of("oskar"))
+    assert (empty.status_code, "comment" in empty.json()["detail"]) == (400, True)
+    approved = client.post(f"{place}/approve", json={"comment": "fine"}, headers=of("oskar"))
+    assert approved.status_code == 200
+    assert approved.json()["decision"] == {"is_approved": True, "by": "oskar", "comment": "fine"}
+    assert not approved.json()["is_waiting"]
+    assert client.post(f"{place}/stop", json={}, headers=of("vera")).status_code == 403
+    hidden = client.get("/api/v1/snapshots/guarded", headers=of("olga"))
+    assert hidden.status_code == 404
+    job = {"kind": "drill", "parameters": {"clusters": ["fleet"]}}
+    assert client.post("/api/v1/jobs", json=job, headers=of("vera")).status_code == 403
+    asked = {**of("vera"), "Prefer": "respond-async"}
+    assert client.get("/api/v1/drill/fleet", headers=asked).status_code == 403
+
+
+def test_a_long_question_is_answered_with_its_job(client, capsys):
+    asked = client.get("/api/v1/drill/fleet?seed=4", headers={"Prefer": "respond-async"})
+    assert asked.status_code == 202
+    shown = client.get(asked.headers["location"]).json()
+    assert shown == asked.json()
+    assert (shown["asked"]["clusters"], shown["asked"]["seed"]) == (["fleet"], 4)
+    listed = printed(capsys, "jobs", "list")["jobs"]
+    assert [{k: v for k, v in one.items() if k != "folder"} for one in listed] == client.get(
+        "/api/v1/jobs"
+    ).json()["jobs"]
+    assumed = client.get("/api/v1/drill/fleet?release=4.0", headers={"Prefer": "respond-async"})
+    assert assumed.status_code == 400
+    stopped = client.post(f"{asked.headers['location']}/stop", json={})
+    assert stopped.status_code == 200
+    assert client.get(f"{asked.headers['location']}/failures").status_code == 404
+    kinds = {one["kind"]: one for one in client.get("/api/v1/job-kinds").json()["kinds"]}
+    assert "hot_threshold" in kinds["drill"]["parameters"]["properties"]
+
+
+def test_saved_snapshots_are_listed_and_returned(client, site):
+    listed = client.get("/api/v1/snapshots/fleet").json()["snapshots"]
+    assert [one["snapshot_id"] for one in listed] == [site.stored.snapshot_id]
+    whole = client.get("/api/v1/snapshots/fleet/latest")
+    assert whole.json()["tables"]["brokers"]["rows"] == 4
+    tag = {"If-None-Match": whole.headers["etag"]}
+    assert client.get("/api/v1/snapshots/fleet/latest", headers=tag).status_code == 304
+    place = f"/api/v1/snapshots/fleet/{site.stored.snapshot_id}/brokers"
+    rows = client.get(place).json()["rows"]
+    table = pa.ipc.open_stream(client.get(place, headers=ARROW).content).read_all()
+    assert table.to_pylist() == rows
+    assert client.get("/api/v1/snapshots/fleet/none").status_code == 404
+    assert "brokers" in client.get(place[:-1]).json()["hint"]
+
+
+def test_recorded_rows_are_returned_as_json_and_as_arrow(client, site):
+    store = history(services.page_config())
+    recorder = Recorder(store, "fleet")
+    recorder.record(load_snapshot(site.stored.path))
+    query = "/api/v1/history/fleet?kind=brokers&start=2000-01-01&columns=broker"
+    answer = client.get(query)
+    assert answer.status_code == 200, answer.text
+    rows = answer.json()["rows"]
+    assert len(rows) == 4
+    assert set(rows[0]) == {"taken_at", "broker"}
+    table = pa.ipc.open_stream(client.get(query, headers=ARROW).content).read_all()
+    assert table.to_pylist() == rows
+    minutes = client.get("/api/v1/history/fleet?kind=minutes&start=2000-01-01").json()["rows"]
+    assert [one["snapshot_id"] for one in minutes] == [site.stored.snapshot_id]
+    for wrong, words in (
+        ("kind=broker", "Did you mean brokers"),
+        ("kind=brokers&start=soon", "'soon' is not a time"),
+        ("kind=brokers&start=now&end=-1h", "Swap start and end"),
+        ("", "kind is required"),
+    ):
+        refused = client.get(f"/api/v1/history/fleet?{wrong}")
+        assert refused.status_code == 400, refused.text
+        assert words in f"{refused.json()['detail']} {refused.json()['hint']}"
