@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, get_type_hints
+from typing import Any, Final, get_type_hints, is_typeddict
 
 import msgspec
 import pyarrow as pa
@@ -37,12 +37,23 @@ def _answer_type(function: Any) -> type[Answer]:
 
 
 def _of_answer(answer: type[Answer], operation: Operation[Any, Any]) -> dict[str, Any]:
+    """Return the schema of one type of answer.
+
+    A body without declared keys has the tables of the operation.
+    """
     own = answer.body is not Answer.body
     keys = get_type_hints(answer.body)["return"] if own else answer
-    schema = object_schema(keys)
+    is_declared = not own or is_typeddict(keys)
+    schema = object_schema(keys) if is_declared else {"type": "object", "properties": {}}
+    properties = schema["properties"]
     for name, columns in operation.columns.items():
-        if name in schema["properties"]:
-            schema["properties"][name] |= rows_schema(columns.columns)
+        if name in properties or not is_declared:
+            properties[name] = properties.get(name, {}) | rows_schema(columns.columns)
+    properties["warnings"] = {
+        "type": "array",
+        "items": TEXT,
+        "description": "Parts of the request that were ignored, with the reason.",
+    }
     return schema
 
 

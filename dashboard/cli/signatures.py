@@ -51,7 +51,7 @@ class _StandIn:
     def __or__(self, other: object) -> _StandIn:
         return self
 
-    def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type, ...]:  # noqa: ARG002
+    def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type, ...]:
         """Let a class of a signature's module have it as a base."""
         return ()
 

@@ -107,9 +107,11 @@ def test_the_description_has_every_key_of_an_answer_and_every_column(client):
         schema = described["content"]["application/json"]["schema"]
         answer = client.get(f"/api/v1/{name}/fleet{QUERIES[name][-1]}").json()
         own = next(
-            one for one in schema.get("anyOf", [schema]) if set(one["required"]) <= set(answer)
+            one
+            for one in schema.get("anyOf", [schema])
+            if set(one.get("required", ())) <= set(answer)
         )
-        assert set(own["properties"]) == set(answer)
+        assert set(answer) <= set(own["properties"])
         for key in operations()[name].columns:
             for row in answer.get(key, ()):
                 assert set(own["properties"][key]["items"]["properties"]) <= set(row)
@@ -225,7 +227,7 @@ SCHEMA = schemathesis.openapi.from_asgi("/api/v1/openapi.json", FUZZED)
 
 
 @SCHEMA.parametrize()
-@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_generated_requests_get_answers_of_the_description(case, site):
     if case.path_parameters.get("cluster") == "sandbox":  # the example
         case.path_parameters["cluster"] = "fleet"
