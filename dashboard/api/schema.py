@@ -44,8 +44,9 @@ def _of_answer(answer: type[Answer], operation: Operation[Any, Any]) -> dict[str
     own = answer.body is not Answer.body
     keys = get_type_hints(answer.body)["return"] if own else answer
     is_declared = not own or is_typeddict(keys)
-    schema = object_schema(keys) if is_declared else {"type": "object", "properties": {}}
-    properties = schema["properties"]
+    empty: dict[str, Any] = {"type": "object", "properties": {}}
+    schema = object_schema(keys) if is_declared else empty
+    properties: dict[str, Any] = schema["properties"]
     for name, columns in operation.columns.items():
         if name in properties or not is_declared:
             properties[name] = properties.get(name, {}) | rows_schema(columns.columns)
