@@ -49,7 +49,7 @@ from core.pulsar.view import LoadView
 from core.schemas import PULSAR_TABLES, conform
 from core.schemas.pulsar import RATES
 from core.simulation import Run, simulate
-from core.simulation.averages import AVERAGES
+from core.pulsar.averages import AVERAGES
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_manifest, read_table, save_snapshot
 from core.spark.fleet import FleetRequest, InDirectory, answer_here, answer_on_spark

@@ -18,11 +18,11 @@ from core.arrays import column_values
 from core.optimize.request import LoadMeasure, OptimizeRequest
 from core.pulsar.bundle_counts import Codes, Ints
 from core.pulsar.load import WEIGHED, resource_weights
+from core.pulsar.load_transfer import CARRIED, carried_by
 from core.pulsar.measures import measure
 from core.pulsar.placement.context import PlacementContext
 from core.pulsar.placement.extensible import ExtensibleContext, extensible_filters
 from core.pulsar.placement.filters import ANTI_AFFINITY, run_filters
-from core.pulsar.plan.load_transfer import CARRIED, carried_by
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, Floats, LoadView
 from core.snapshot import PulsarSnapshot

@@ -16,9 +16,9 @@ Source:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from core.arrays import Floats, column_values
 from core.pulsar.owner_sessions import session_text
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.schemas.pulsar import RATES, RESOURCES
@@ -234,22 +235,40 @@ def loads_of(snapshot: PulsarSnapshot) -> pa.Table:
 
 
 def _loads(snapshot: PulsarSnapshot) -> pa.Table:
-    liveness = liveness_of(snapshot, effective_settings(snapshot))
-    brokers = snapshot.brokers
-    if not liveness.unreported:
+    lost, stopped = unreported_brokers(snapshot)
+    brokers, bundles = snapshot.brokers, snapshot.bundles
+    if not lost.size:
         return brokers
-    lost = pc.is_in(brokers["broker"], value_set=pa.array([*liveness.unreported], pa.string()))
-    stopped = [name for name in liveness.unreported if name not in liveness.dead]
-    sums = _sums(snapshot.bundles, stopped)
-    at = pc.index_in(brokers["broker"], value_set=pa.array(stopped, pa.string()))
+    names = brokers["broker"].combine_chunks().take(pa.array(stopped))
+    rows = pc.index_in(bundles["owner"], value_set=names)
+    held = bundles.filter(pc.is_valid(rows))
+    owner = pc.drop_null(rows).to_numpy()
+    sums = owned_sums(partial(column_values, held), owner, stopped.size)
+    place = np.full(brokers.num_rows, -1)
+    place[stopped] = np.arange(stopped.size)
+    is_lost = np.zeros(brokers.num_rows, np.bool_)
+    is_lost[lost] = True
+    at = pa.array(place, mask=place < 0)
     for name in _LOADS:
-        kind = brokers.schema.field(name).type
-        known = sums[name].cast(kind).take(at) if name in sums else pa.nulls(len(at), kind)
-        column = pc.if_else(lost, known, brokers[name])
-        brokers = brokers.set_column(
-            brokers.schema.get_field_index(name), brokers.schema.field(name), column
-        )
+        field = brokers.schema.field(name)
+        known = pa.nulls(len(at), field.type)
+        if name in sums:
+            known = pa.array(sums[name]).cast(field.type).take(at)
+        column = pc.if_else(is_lost, known, brokers[name])
+        brokers = brokers.set_column(brokers.schema.get_field_index(name), field, column)
     return brokers
+
+
+def unreported_brokers(snapshot: PulsarSnapshot) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows of the brokers that do not report, and of those among them that are alive."""
+    liveness = liveness_of(snapshot, effective_settings(snapshot))
+    rows = {name: row for row, name in enumerate(snapshot.brokers["broker"].to_pylist())}
+    lost = [name for name in liveness.unreported if name in rows]
+    alive = [name for name in lost if name not in liveness.dead]
+    return (
+        np.array([rows[name] for name in lost], np.int64),
+        np.array([rows[name] for name in alive], np.int64),
+    )
 
 
 _COUNTS: Final = ("topic_count", "producer_count", "consumer_count")
@@ -264,21 +283,27 @@ _LOADS: Final = (
 """Columns of the brokers that a report or the leader's averages of it fill."""
 
 
-def _sums(bundles: pa.Table, owners: list[str]) -> dict[str, pa.Array]:
-    """Return sums over the bundles of some owners, in their order, by column of the brokers."""
-    rows = pc.index_in(bundles["owner"], value_set=pa.array(owners, pa.string()))
-    held = bundles.filter(pc.is_valid(rows))
-    owner = pc.drop_null(rows).to_numpy()
+def owned_sums(
+    bundles: Callable[[str], Floats], owner: NDArray[np.int64], owners: int
+) -> dict[str, Floats]:
+    """Return sums over the bundles of some owners, in their order, by column of the brokers.
 
-    def total(values: pa.ChunkedArray) -> pa.Array:
-        known = pc.fill_null(values, 0).to_numpy()
-        return pa.array(np.bincount(owner, weights=known, minlength=len(owners)))
+    Args:
+        bundles: Columns of their bundles by name; NaN where unknown.
+        owner: Of each bundle, ``0..owners - 1``.
+        owners: Number of them.
+    """
 
-    rates = {name: total(pc.coalesce(held[f"short_{name}"], held[name])) for name in RATES}
-    counts = {name: total(held[name]) for name in _COUNTS}
-    averages = {name: total(held[name]) for name in _AVERAGES}
-    number = pa.array(np.bincount(owner, minlength=len(owners)))
-    return {**rates, **counts, **averages, "bundle_count": number}
+    def total(values: Floats | None) -> Floats:
+        weights = None if values is None else np.nan_to_num(values)
+        return np.asarray(np.bincount(owner, weights, owners), np.float64)
+
+    rates = {}
+    for name in RATES:
+        short, last = bundles(f"short_{name}"), bundles(name)
+        rates[name] = total(np.where(np.isnan(short), last, short))
+    own = {name: total(bundles(name)) for name in (*_COUNTS, *_AVERAGES)}
+    return {**rates, **own, "bundle_count": total(None)}
 
 
 def share_liveness(before: PulsarSnapshot, after: PulsarSnapshot) -> None:

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.pulsar.bundle_index import share_bundle_index
+from core.pulsar.cluster import ColumnFleet, FleetStart
 from core.pulsar.measures import Measures, measure, owned_bundle_counts
-from core.pulsar.plan.clients import ClientImpact, client_impact
+from core.pulsar.plan.clients import ClientImpact, client_impact, client_impact_of
 from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.plan.project import project_scenario
 from core.pulsar.settings import EffectiveSettings
@@ -24,7 +26,13 @@ from core.pulsar.shedding.model import Decision
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.unload_checks import UnloadOutcome
 from core.pulsar.view import LoadView, share_layout
-from core.simulation.managers import Manager
+from core.simulation.managers import (
+    SAMPLES_OF_REST,
+    ExtensibleManager,
+    Manager,
+    ModularManager,
+    manager_of,
+)
 from core.simulation.model import SimulatedMove
 from core.simulation.scenario import joined, without_brokers
 from core.snapshot import PulsarSnapshot
@@ -60,13 +68,13 @@ class SimulatedCluster(Protocol):
         """Return the strategy's memory after moves are carried out."""
         ...
 
-    def after(self, moves: Sequence[SimulatedMove]) -> Self:
+    def after(self, moves: Sequence[SimulatedMove]) -> SimulatedCluster:
         """Return the fleet once bundles have moved and the reports of that were written."""
         ...
 
     def changed(
         self, grown: PulsarSnapshot, gone: Sequence[str], rng: np.random.Generator
-    ) -> tuple[Self, tuple[SimulatedMove, ...]]:
+    ) -> tuple[SimulatedCluster, tuple[SimulatedMove, ...]]:
         """Return the fleet once brokers joined and went and that was reported, and what moved.
 
         Args:
@@ -76,7 +84,7 @@ class SimulatedCluster(Protocol):
         """
         ...
 
-    def rested(self, state: Any) -> tuple[Self, Any]:
+    def rested(self, state: Any) -> tuple[SimulatedCluster, Any]:
         """Return fleet and memory once everything that only takes time is over."""
         ...
 
@@ -89,30 +97,41 @@ class SimulatedCluster(Protocol):
         ...
 
 
+def local_cluster(
+    snapshot: PulsarSnapshot, settings: EffectiveSettings, strategy: AnyStrategy
+) -> ModularCluster | ExtensibleCluster:
+    """Return a fleet that this process holds.
+
+    Args:
+        snapshot: All of it.
+        settings: What the leader goes by.
+        strategy: Who decides.
+    Raises:
+        InputError: The strategy cannot run on this snapshot.
+    """
+    manager = manager_of(snapshot, strategy, settings)
+    if isinstance(manager, ModularManager):
+        return ModularCluster(settings, strategy, manager, FleetStart(snapshot).fleet())
+    return ExtensibleCluster(settings, strategy, manager, snapshot)
+
+
 @dataclass(frozen=True, eq=False)
-class LocalCluster:
+class _LocalCluster:
     """A fleet that this process holds.
 
     Attributes:
-        snapshot: All of it.
         settings: What the leader goes by.
         strategy: Who decides.
         manager: Who checks, places and reports.
     """
 
-    snapshot: PulsarSnapshot
     settings: EffectiveSettings
     strategy: AnyStrategy
-    manager: Manager
-
-    @property
-    def identity(self) -> object:
-        """The snapshot."""
-        return self.snapshot
+    manager: ModularManager | ExtensibleManager
 
     @cached_property
     def _view(self) -> LoadView:
-        return LoadView.of(self.snapshot, self.settings)
+        raise NotImplementedError
 
     def decided(self, state: Any, recent: frozenset[str]) -> tuple[Decision, Any]:
         """Run the strategy."""
@@ -128,7 +147,85 @@ class LocalCluster:
         """Delegate to the manager."""
         return self.manager.remembered(self._view, state, moves)
 
-    def after(self, moves: Sequence[SimulatedMove]) -> LocalCluster:
+
+@dataclass(frozen=True, eq=False)
+class ModularCluster(_LocalCluster):
+    """A fleet of the modular manager; ``fleet`` is all of it."""
+
+    manager: ModularManager
+    fleet: ColumnFleet
+
+    @property
+    def snapshot(self) -> PulsarSnapshot:
+        """The current fleet; its tables are built on first access."""
+        return self.fleet.snapshot
+
+    @property
+    def identity(self) -> object:
+        """The fleet."""
+        return self.fleet
+
+    @cached_property
+    def _view(self) -> LoadView:
+        return self.fleet.view(self.settings)
+
+    def after(self, moves: Sequence[SimulatedMove]) -> ModularCluster:
+        """Move the bundles, and sample the averages by the reports of that."""
+        fleet = self.fleet
+        if moves:
+            fleet = fleet.moved(self._rows(moves), [str(move.destination) for move in moves])
+        return replace(self, fleet=fleet.sampled(self._samples(moves)))
+
+    def _samples(self, moves: Sequence[SimulatedMove]) -> int:
+        return self.manager.samples(len(self.fleet.start.names), len(touched_by(moves)))
+
+    def changed(
+        self, grown: PulsarSnapshot, gone: Sequence[str], rng: np.random.Generator
+    ) -> tuple[ModularCluster, tuple[SimulatedMove, ...]]:
+        """Look up what went, and sample the averages by the reports of that."""
+        after, moves, touched = _changed(self, grown, gone, rng)
+        fleet = FleetStart(after).fleet()
+        samples = self.manager.samples(len(fleet.start.names), len(touched))
+        fleet = fleet.sampled(samples)
+        return ModularCluster(self.settings, self.strategy, self.manager, fleet), moves
+
+    def rested(self, state: Any) -> tuple[ModularCluster, Any]:
+        """Averages come to their values."""
+        count = len(self.fleet.start.names) * SAMPLES_OF_REST
+        return replace(self, fleet=self.fleet.sampled(count)), state
+
+    def impact(self, moves: Sequence[SimulatedMove]) -> ClientImpact:
+        """Add it up."""
+        return client_impact_of(self.fleet.start.column, self._rows(moves))
+
+    def measures(self) -> Measures:
+        """Measure it."""
+        return self.fleet.measures(self.settings)
+
+    def _rows(self, moves: Sequence[SimulatedMove]) -> NDArray[np.int64]:
+        if not moves:
+            return np.zeros(0, np.int64)
+        index = self._view.bundle_index
+        return np.array([index[move.bundle] for move in moves], np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class ExtensibleCluster(_LocalCluster):
+    """A fleet of the extensible manager; ``snapshot`` is all of it."""
+
+    manager: ExtensibleManager
+    snapshot: PulsarSnapshot
+
+    @property
+    def identity(self) -> object:
+        """The snapshot."""
+        return self.snapshot
+
+    @cached_property
+    def _view(self) -> LoadView:
+        return LoadView.of(self.snapshot, self.settings)
+
+    def after(self, moves: Sequence[SimulatedMove]) -> ExtensibleCluster:
         """Project the moves, and have them reported."""
         snapshot = self.snapshot
         if moves:
@@ -144,18 +241,12 @@ class LocalCluster:
 
     def changed(
         self, grown: PulsarSnapshot, gone: Sequence[str], rng: np.random.Generator
-    ) -> tuple[LocalCluster, tuple[SimulatedMove, ...]]:
+    ) -> tuple[ExtensibleCluster, tuple[SimulatedMove, ...]]:
         """Look up what went, and have it reported."""
-        moves: tuple[SimulatedMove, ...] = ()
-        after = grown
-        if gone:
-            view = LoadView.of(grown, self.settings)
-            done = without_brokers(grown, view, gone, self.manager, rng)
-            moves, after = done.moves, done.snapshot
-        touched = joined(self.snapshot, grown) | touched_by(moves)
+        after, moves, touched = _changed(self, grown, gone, rng)
         return replace(self, snapshot=self.manager.reported(after, touched)), moves
 
-    def rested(self, state: Any) -> tuple[LocalCluster, Any]:
+    def rested(self, state: Any) -> tuple[ExtensibleCluster, Any]:
         """Delegate to the manager."""
         snapshot, state = self.manager.rested(self.snapshot, state)
         self._share(self.snapshot, snapshot)
@@ -180,6 +271,22 @@ class LocalCluster:
     def measures(self) -> Measures:
         """Measure it."""
         return measure(self.snapshot, self.settings)
+
+
+def _changed(
+    cluster: ModularCluster | ExtensibleCluster,
+    grown: PulsarSnapshot,
+    gone: Sequence[str],
+    rng: np.random.Generator,
+) -> tuple[PulsarSnapshot, tuple[SimulatedMove, ...], set[str]]:
+    """Return the fleet once brokers joined and went, what moved, and the brokers that report it."""
+    after: PulsarSnapshot = grown
+    moves: tuple[SimulatedMove, ...] = ()
+    if gone:
+        view = LoadView.of(grown, cluster.settings)
+        done = without_brokers(grown, view, gone, cluster.manager, rng)
+        after, moves = done.snapshot, done.moves
+    return after, moves, joined(cluster.snapshot, grown) | touched_by(moves)
 
 
 def touched_by(moves: Sequence[SimulatedMove]) -> set[str]:

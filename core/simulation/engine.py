@@ -22,8 +22,8 @@ from core.pulsar.settings import SHEDDING_SWITCHES, EffectiveSettings, effective
 from core.pulsar.shedding import Move, find_shedding_strategy
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.unload_checks import UnloadOutcome
-from core.simulation.cluster import LocalCluster, SimulatedCluster
-from core.simulation.managers import Manager, manager_of
+from core.simulation.cluster import SimulatedCluster, local_cluster
+from core.simulation.managers import Manager
 from core.simulation.model import Flap, RoundResult, Run, SimulatedMove, Simulation, StepResult
 from core.simulation.scenario import gone_brokers, with_brokers
 from core.snapshot import PulsarSnapshot
@@ -71,7 +71,7 @@ def simulate(
     """
     strategy = find_shedding_strategy(run.shedding)
     settings = assumed_settings(snapshot, strategy, placement, overrides or {}, release)
-    start = LocalCluster(snapshot, settings, strategy, manager_of(snapshot, strategy, settings))
+    start = local_cluster(snapshot, settings, strategy)
     return run_rounds(start, run, strategy, settings, overrides)
 
 
@@ -138,7 +138,7 @@ def changed_fleet(
     """
     strategy = find_shedding_strategy(run.shedding)
     settings = assumed_settings(snapshot, strategy, None, overrides or {}, None)
-    start = LocalCluster(snapshot, settings, strategy, manager_of(snapshot, strategy, settings))
+    start = local_cluster(snapshot, settings, strategy)
     fleet, first = _Engine(strategy, settings, start.manager, run.seed).start(start, run)
     return fleet.cluster.snapshot, first[0] if first else None
 

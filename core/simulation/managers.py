@@ -19,7 +19,6 @@ from core.pulsar.shedding import Move
 from core.pulsar.shedding.registry import AnyStrategy, strategies_run_by
 from core.pulsar.shedding.unload_checks import UnloadChecks, UnloadOutcome
 from core.pulsar.view import Flags, LoadView
-from core.simulation.averages import after_samples
 from core.simulation.records import after_reports
 from core.snapshot import PulsarSnapshot
 
@@ -57,14 +56,6 @@ class Manager(Protocol):
         self, view: LoadView, row: int, placed: Mapping[str, str], available: Flags
     ) -> Mapping[str, float]:
         """Return the destination of an unassigned bundle; ``placed``: recently looked up."""
-        ...
-
-    def reported(self, snapshot: PulsarSnapshot, touched: set[str]) -> PulsarSnapshot:
-        """Return the snapshot after the reports of one round."""
-        ...
-
-    def rested(self, snapshot: PulsarSnapshot, state: Any) -> tuple[PulsarSnapshot, Any]:
-        """Return snapshot and memory once everything that only takes time is over."""
         ...
 
     def remembered(self, view: LoadView, state: Any, moves: Sequence[Move]) -> Any:
@@ -109,7 +100,7 @@ class ModularManager:
 
     @property
     def placement(self) -> str:
-        """Return the number of samples that the leader takes in a round, by the reports."""
+        """Class name of the placement strategy."""
         return self._strategy.name
 
     @property
@@ -134,21 +125,13 @@ class ModularManager:
         chances, _ = distribute(context, self._strategy, namespaces, filtered)
         return {view.brokers[at]: float(chances[0, at]) for at in np.flatnonzero(chances[0])}
 
-    def reported(self, snapshot: PulsarSnapshot, touched: set[str]) -> PulsarSnapshot:
-        """Sample the averages: once for each report that is written.
+    def samples(self, brokers: int, touched: int) -> int:
+        """Return the number of samples that the leader takes in a round: one for each report.
 
         Brokers whose bundles changed write one, all others when the longest interval is over.
         """
-        return after_samples(snapshot, self.samples(snapshot.brokers.num_rows, len(touched)))
-
-    def samples(self, brokers: int, touched: int) -> int:
-        """Return the number of samples that the leader takes in a round, by these reports."""
         quiet_minutes = max(self._settings.number(_MAX_REPORT), 1.0)
         return max(round(touched + brokers * self._interval_minutes / quiet_minutes), 1)
-
-    def rested(self, snapshot: PulsarSnapshot, state: Any) -> tuple[PulsarSnapshot, Any]:
-        """Averages come to their values."""
-        return after_samples(snapshot, snapshot.brokers.num_rows * SAMPLES_OF_REST), state
 
     def remembered(self, _view: LoadView, state: Any, _moves: Sequence[Move]) -> Any:
         """Nothing more than the strategy itself remembers."""

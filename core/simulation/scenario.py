@@ -15,8 +15,8 @@ from core.errors import InputError, UnknownNameError
 from core.ids import host_of
 from core.pulsar.bundle_counts import Ints
 from core.pulsar.isolation import parse_failure_domains
+from core.pulsar.load_transfer import usage_per_byte
 from core.pulsar.placement.model import PlacedInTurn
-from core.pulsar.plan.load_transfer import usage_per_byte
 from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.plan.project import project_scenario
 from core.pulsar.view import LoadView

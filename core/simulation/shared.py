@@ -12,25 +12,19 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from core.pulsar.catalogue import Value
+from core.pulsar.cluster import ColumnFleet, FleetStart
 from core.pulsar.measures import Measures
-from core.pulsar.plan.clients import ClientImpact, client_impact_of
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import Move
 from core.pulsar.shedding.model import Decision
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.unload_checks import UnloadOutcome
 from core.pulsar.view import LoadView
-from core.simulation.cluster import LocalCluster, touched_by
-from core.simulation.columns import ColumnFleet, FleetStart
-from core.simulation.managers import SAMPLES_OF_REST, ModularManager, manager_of
+from core.simulation.cluster import ExtensibleCluster, ModularCluster
+from core.simulation.managers import ModularManager, manager_of
 from core.simulation.model import SimulatedMove
 from core.snapshot import PulsarSnapshot
-
-Ints = NDArray[np.int64]
 
 _MAX_ROWS: Final = 1_200_000
 """Bundles in all fleets held: about 250 bytes each, averages and layout included."""
@@ -141,41 +135,18 @@ class SharedRounds:
 
 
 @dataclass(frozen=True, eq=False)
-class SharedCluster:
-    """A fleet of the modular manager whose rounds are shared.
+class SharedCluster(ModularCluster):
+    """A fleet whose rounds are shared; one that is not held goes on by itself.
 
     Attributes:
-        fleet: All of it.
-        settings: What the leader goes by.
-        strategy: Who decides.
-        manager: Who checks, places and reports.
         shared: With whom.
-        is_held: Whether this fleet is; otherwise its rounds are computed by itself.
     """
 
-    fleet: ColumnFleet
-    settings: EffectiveSettings
-    strategy: AnyStrategy
-    manager: ModularManager
     shared: SharedRounds
-    is_held: bool = True
-
-    @property
-    def snapshot(self) -> PulsarSnapshot:
-        """The current fleet; its tables are built on first access."""
-        return self.fleet.snapshot
-
-    @property
-    def identity(self) -> object:
-        """The fleet."""
-        return self.fleet
 
     def decided(self, state: Any, recent: frozenset[str]) -> tuple[Decision, Any]:
         """Run the strategy, once for the same load, memory and settings of the strategy."""
         view, config = self._view, self._config
-        if not self.is_held:
-            alone: tuple[Decision, Any] = self.strategy.decide(view, config, state, recent)
-            return alone
         known = self.shared.state(state)
         key = ("decided", id(view), self.strategy.name, id(config), id(known), recent)
 
@@ -191,8 +162,6 @@ class SharedCluster:
         if not moves:
             return ()
         view = self._view
-        if not self.is_held:
-            return tuple(self.manager.unload_outcomes(view, moves))
         self.shared.result(("view", id(view)), view, lambda: view)
         key = (id(view), self.settings.target, tuple(moves))
         return self.shared.unload_outcomes(
@@ -201,68 +170,30 @@ class SharedCluster:
             lambda settings: ModularManager(settings).unload_outcomes(view, moves),
         )
 
-    def remembered(self, state: Any, moves: Sequence[Move]) -> Any:
-        """Delegate to the manager."""
-        return self.manager.remembered(self._view, state, moves)
-
-    def after(self, moves: Sequence[SimulatedMove]) -> SharedCluster:
+    def after(self, moves: Sequence[SimulatedMove]) -> ModularCluster:
         """Move the bundles and have that reported, once for the same moves."""
-        fleet = self.fleet
-        samples = self.manager.samples(len(fleet.start.names), len(touched_by(moves)))
+        key = ("after", id(self.fleet), tuple(moves), self._samples(moves))
+        return self._on(key, lambda: super(SharedCluster, self).after(moves).fleet)
 
-        def move() -> ColumnFleet:
-            if not moves:
-                return fleet.sampled(samples)
-            ends = [str(move.destination) for move in moves]
-            return fleet.moved(self._rows(moves), ends).sampled(samples)
-
-        return self._fleet(("after", id(fleet), tuple(moves), samples), move)
-
-    def changed(
-        self, grown: PulsarSnapshot, gone: Sequence[str], rng: np.random.Generator
-    ) -> tuple[SharedCluster, tuple[SimulatedMove, ...]]:
-        """Look up what went; rounds after that are shared with nothing."""
-        local = LocalCluster(self.snapshot, self.settings, self.strategy, self.manager)
-        after, moves = local.changed(grown, gone, rng)
-        fleet = FleetStart(after.snapshot).fleet()
-        return replace(self, fleet=fleet, is_held=False), moves
-
-    def rested(self, state: Any) -> tuple[SharedCluster, Any]:
+    def rested(self, state: Any) -> tuple[ModularCluster, Any]:
         """Have averages come to their values, once for a fleet."""
-        fleet = self.fleet
-        count = len(fleet.start.names) * SAMPLES_OF_REST
-        return self._fleet(("rested", id(fleet)), lambda: fleet.sampled(count)), state
-
-    def impact(self, moves: Sequence[SimulatedMove]) -> ClientImpact:
-        """Add it up."""
-        return client_impact_of(self.fleet.start.column, self._rows(moves))
+        key = ("rested", id(self.fleet))
+        return self._on(key, lambda: super(SharedCluster, self).rested(state)[0].fleet), state
 
     def measures(self) -> Measures:
         """Measure it, once for a load."""
-        if not self.is_held:
-            return self.fleet.measures(self.settings)
         key = ("measures", id(self._view))
-        found: Measures = self.shared.result(
-            key, self._view, lambda: self.fleet.measures(self.settings)
-        )
+        found: Measures = self.shared.result(key, self._view, super().measures)
         return found
 
-    def _rows(self, moves: Sequence[SimulatedMove]) -> Ints:
-        if not moves:
-            return np.zeros(0, np.int64)
-        index = self._view.bundle_index
-        return np.array([index[move.bundle] for move in moves], np.int64)
-
-    def _fleet(self, key: Hashable, make: Callable[[], ColumnFleet]) -> SharedCluster:
-        if not self.is_held:
-            return replace(self, fleet=make())
+    def _on(self, key: Hashable, make: Callable[[], ColumnFleet]) -> ModularCluster:
         fleet, is_held = self.shared.fleet(key, self.fleet, make)
-        return replace(self, fleet=fleet, is_held=is_held)
+        if is_held:
+            return replace(self, fleet=fleet)
+        return ModularCluster(self.settings, self.strategy, self.manager, fleet)
 
     @cached_property
     def _view(self) -> LoadView:
-        if not self.is_held:
-            return self.fleet.view(self.settings)
         key = ("laid out", id(self.fleet), LoadView.inputs(self.settings))
         view: LoadView = self.shared.result(key, self.fleet, lambda: self.fleet.view(self.settings))
         return view
@@ -281,7 +212,7 @@ def shared_cluster(
     settings: EffectiveSettings,
     strategy: AnyStrategy,
     shared: SharedRounds,
-) -> LocalCluster | SharedCluster:
+) -> ModularCluster | ExtensibleCluster:
     """Return a fleet whose rounds are shared; brokers of the extensible manager share none.
 
     Args:
@@ -294,7 +225,7 @@ def shared_cluster(
     """
     manager = manager_of(snapshot, strategy, settings)
     if not isinstance(manager, ModularManager):
-        return LocalCluster(snapshot, settings, strategy, manager)
+        return ExtensibleCluster(settings, strategy, manager, snapshot)
     key = ("start", id(snapshot))
     start: ColumnFleet = shared.result(key, snapshot, lambda: FleetStart(snapshot).fleet())
-    return SharedCluster(start, settings, strategy, manager, shared)
+    return SharedCluster(settings, strategy, manager, start, shared)

@@ -8,9 +8,8 @@ from uneven_clusters import IMPL, SHEDDERS, cluster
 from core.pulsar.settings import SHEDDING_SWITCHES, effective_settings
 from core.pulsar.shedding.registry import active_shedding_strategy
 from core.simulation import Run, shared
-from core.simulation.cluster import LocalCluster
+from core.simulation.cluster import local_cluster
 from core.simulation.engine import run_rounds
-from core.simulation.managers import manager_of
 from core.simulation.shared import SharedRounds, shared_cluster
 
 CHANGES: list[dict[str, object]] = [
@@ -42,7 +41,7 @@ def test_shared_rounds_are_those_of_each_simulation_by_itself(number, max_fleets
         settings = effective_settings(snapshot, overrides=overrides)
         strategy = active_shedding_strategy("modular", settings)
         run = Run(shedding=strategy.name, rounds=34, seed=5)
-        alone = LocalCluster(snapshot, settings, strategy, manager_of(snapshot, strategy, settings))
+        alone = local_cluster(snapshot, settings, strategy)
         expected = run_rounds(alone, run, strategy, settings)
         together = shared_cluster(snapshot, settings, strategy, rounds)
         done = run_rounds(together, run, strategy, settings)

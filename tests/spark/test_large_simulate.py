@@ -16,11 +16,11 @@ from core.facts import NOTHING_ASSUMED
 from core.operations.operation import Tables
 from core.operations.simulate.seeds import simulate_seeds
 from core.progress import NoProgress
+from core.pulsar.averages import AVERAGES
 from core.pulsar.facts import PulsarFacts
 from core.pulsar.requests import SimulateSeedsRequest
 from core.schemas.pulsar import RATES
 from core.simulation import Run, Simulation, WhatIf, managers, simulate
-from core.simulation.averages import AVERAGES
 from core.snapshot import PulsarSnapshot, store
 from core.snapshot.store import save_snapshot
 from core.spark.pulsar.large import bundle_state

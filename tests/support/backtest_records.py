@@ -21,8 +21,8 @@ from core.history.backtest.pulsar.replay import predicted
 from core.history.backtest.pulsar.score import recorded_run
 from core.history.backtest.pulsar.series import LoadSeries
 from core.history.store.layout import EVENT_COLUMNS
+from core.pulsar.cluster import FleetStart
 from core.schemas import PULSAR_TABLES
-from core.simulation.averages import after_samples
 from core.snapshot import PulsarSnapshot
 
 _SWITCHED_ON = (
@@ -46,7 +46,7 @@ _SWITCHED_ON = (
 def fleet(**options: Any) -> PulsarSnapshot:
     """A fleet without isolation policies that sheds by itself, with averages of long standing."""
     made = with_policies(make_snapshot(**{"brokers": 5, "bundles": 150, **options}))
-    return after_samples(with_settings(made, *_SWITCHED_ON), 200_000)
+    return FleetStart(with_settings(made, *_SWITCHED_ON)).fleet().sampled(200_000).snapshot
 
 
 def still(snapshot: PulsarSnapshot, minutes: int) -> Iterator[PulsarSnapshot]:

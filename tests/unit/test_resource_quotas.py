@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from shedding_world import MB, Broker, Bundle, World
 
+from core.pulsar.cluster import FleetStart
 from core.pulsar.quotas import quota_seeds
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
-from core.simulation.averages import after_samples
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from dashboard.cli.main import run
@@ -90,7 +90,7 @@ def test_a_quota_that_is_no_object_seeds_nothing() -> None:
 
 def test_the_simulation_counts_a_quota_as_a_full_history() -> None:
     taken = snapshot({FIRST: QUOTA})
-    row = after_samples(taken, 1).bundles.to_pylist()[0]
+    row = FleetStart(taken).fleet().sampled(1).snapshot.bundles.to_pylist()[0]
     assert row["long_msg_rate_in"] == pytest.approx((999 * 400 + 1000) / 1000)
     assert row["short_msg_rate_in"] == pytest.approx((9 * 400 + 1000) / 10)
     assert (row["short_samples"], row["long_samples"]) == (10, 1000)

@@ -9,11 +9,12 @@ from fleet_builder import make_snapshot
 from fleet_edit import edited, every, with_manifest, with_policies, with_settings
 
 from core.errors import InputError, UnknownNameError
+from core.pulsar.averages import sampled
+from core.pulsar.cluster import FleetStart
 from core.pulsar.load import next_average
 from core.pulsar.measures import measure
 from core.pulsar.settings import effective_settings
 from core.simulation import RoundResult, Run, SimulatedMove, WhatIf, simulate
-from core.simulation.averages import after_samples, sampled
 from core.simulation.engine import find_flaps
 from core.simulation.records import after_reports, top_bundles
 from core.snapshot import PulsarSnapshot
@@ -231,7 +232,7 @@ def test_samples_move_the_averages_as_upstream_does(count, term, limit):
     value = snapshot.bundles["msg_rate_in"].to_numpy()
     for _ in range(count):
         average, samples = next_average(average, samples, value, max_samples=limit)
-    after = after_samples(snapshot, count)
+    after = FleetStart(snapshot).fleet().sampled(count).snapshot
     assert np.allclose(after.bundles[name].to_numpy(), average)
     assert after.bundles[f"{term}_samples"].to_pylist() == samples.tolist()
     assert after.brokers[name].to_numpy().sum() == pytest.approx(average.sum())
@@ -256,7 +257,7 @@ def test_a_bundle_without_an_average_begins_one():
     name = snapshot.bundles["bundle"][0].as_py()
     blank = dict.fromkeys(f"long_{way}" for way in ("msg_rate_in", "msg_throughput_in"))
     fresh = edited(snapshot, "bundles", {name: blank | {"long_samples": None}})
-    row = after_samples(fresh, 1).bundles.to_pylist()[0]
+    row = FleetStart(fresh).fleet().sampled(1).snapshot.bundles.to_pylist()[0]
     assert row["long_msg_rate_in"] == pytest.approx(row["msg_rate_in"])
 
 

@@ -26,7 +26,7 @@ from core.pulsar.bundle_counts import Ints
 from core.pulsar.facts import PulsarFacts
 from core.pulsar.liveness import loads_of
 from core.pulsar.load import WEIGHED, percent_usage, resource_weights
-from core.pulsar.plan.load_transfer import CARRIED, TransferredLoad, carried_by
+from core.pulsar.load_transfer import CARRIED, TransferredLoad, carried_by
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, Floats, LoadView
 from core.snapshot import PulsarSnapshot

@@ -15,17 +15,18 @@ from numpy.typing import NDArray
 from core.arrays import column_values, row_of
 from core.errors import InvariantError, PlanConflictError
 from core.plan.model import Plan
-from core.pulsar.measures import Measures, measure, owned_bundle_counts
-from core.pulsar.placement import STRATEGY_NAMES, Placement
-from core.pulsar.plan.checks import OVERLOADED
-from core.pulsar.plan.clients import ClientImpact, client_impact
-from core.pulsar.plan.load_transfer import (
+from core.pulsar.load_transfer import (
     CARRIED,
     LoadChange,
+    TransferredLoad,
     carried_by,
     resource_usage_after,
     shift_of,
 )
+from core.pulsar.measures import Measures, measure, owned_bundle_counts
+from core.pulsar.placement import STRATEGY_NAMES, Placement
+from core.pulsar.plan.checks import OVERLOADED
+from core.pulsar.plan.clients import ClientImpact, client_impact
 from core.pulsar.plan.outcomes import Outcomes, PlacementRules, Scenario, carry_through
 from core.pulsar.plan.policy.impact import policy_impact
 from core.pulsar.plan.policy.state import with_policies
@@ -177,10 +178,8 @@ def preview_plan(snapshot: PulsarSnapshot, plan: Plan) -> Preview:
         InvariantError: The projection does not conserve load (a bug of ours).
     """
     run = _run(snapshot, plan)
-    names = snapshot.brokers["broker"].to_pylist()
     carried = carried_by(snapshot, run.rows)
-    chances = [placed.distribution for placed in run.outcomes.placements]
-    shift = shift_of(carried, run.outcomes.scenarios, chances, names)
+    shift = _shift(snapshot, run, carried)
     after = project_scenario(snapshot, run.rows, run.outcomes.most_likely)
     table = _before_after(snapshot, run.settings, shift)
     _check_counts(snapshot, after, shift)
@@ -289,6 +288,20 @@ def _run(snapshot: PulsarSnapshot, plan: Plan) -> _Run:
     outcomes = carry_through(PlacementRules(view, settings, strategy, policy.seed), unloads)
     rows = np.array([view.bundle_row(step.bundle) for step in unloads], np.int64)
     return _Run(settings, unloads, rows, outcomes)
+
+
+def _shift(snapshot: PulsarSnapshot, run: _Run, carried: TransferredLoad) -> LoadChange:
+    """Return the load changes in every scenario."""
+    rows = {name: row for row, name in enumerate(snapshot.brokers["broker"].to_pylist())}
+    scenarios = run.outcomes.scenarios
+    ends = [[rows.get(str(end), -1) for end in one.destinations] for one in scenarios]
+    return shift_of(
+        carried,
+        np.array(ends, np.int64).reshape(len(scenarios), -1),
+        np.array([one.probability for one in scenarios]),
+        [placed.distribution for placed in run.outcomes.placements],
+        rows,
+    )
 
 
 def _ground(snapshot: PulsarSnapshot, plan: Plan) -> PulsarSnapshot:

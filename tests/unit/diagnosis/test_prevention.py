@@ -20,9 +20,8 @@ from core.history.backtest.pulsar.system import PULSAR
 from core.progress import NoProgress
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding.registry import active_shedding_strategy
-from core.simulation.cluster import LocalCluster
+from core.simulation.cluster import local_cluster
 from core.simulation.engine import run_rounds
-from core.simulation.managers import manager_of
 from core.simulation.model import Run
 from core.snapshot import PulsarSnapshot
 
@@ -35,8 +34,7 @@ def lived(snapshot: PulsarSnapshot) -> Iterator[PulsarSnapshot]:
     """The minutes of a cluster that its own balancer moves."""
     settings = effective_settings(snapshot)
     strategy = active_shedding_strategy(snapshot.manifest.load_manager, settings)
-    manager = manager_of(snapshot, strategy, settings)
-    cluster = LocalCluster(snapshot, settings, strategy, manager)
+    cluster = local_cluster(snapshot, settings, strategy)
     run = Run(shedding=strategy.name, rounds=MINUTES, seed=1)
     rounds = run_rounds(cluster, run, strategy, settings).rounds
     moves = {int(done.minute): done.moves for done in rounds if done.moves}

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from core.arrays import Floats, column_values
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext
 from core.diagnosis.pulsar.trials import Change
+from core.pulsar.averages import set_column
 from core.pulsar.isolation import IsolationPolicy, matcher_differences
 from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.plan.project import project_scenario
-from core.simulation.averages import set_column
 from core.snapshot import PulsarSnapshot
 from core.units import pluralize
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 from core.arrays import column_values
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext, with_setting
 from core.diagnosis.pulsar.trials import Change
+from core.pulsar.averages import set_column
 from core.pulsar.load import RESOURCE_NAMES, limiting_resource, resource_weights
 from core.pulsar.rules.reports import NIC_OUTLIER_FACTOR
-from core.simulation.averages import set_column
 from core.snapshot import PulsarSnapshot
 from core.units import format_percent, pluralize
 

@@ -21,6 +21,15 @@ from numpy.typing import NDArray
 from core.arrays import column_values, row_of
 from core.errors import OpsError
 from core.history.analysis.accuracy.shadow import MIN_REPORTED, SHADOW, is_due, rows_of, slack_ms
+from core.pulsar.averages import (
+    AVERAGES,
+    TERMS,
+    known_sums,
+    sampled,
+    seeds_of,
+    set_column,
+    sums,
+)
 from core.pulsar.leader.prediction import RoundPrediction
 from core.pulsar.settings import SHEDDING_SWITCHES, effective_settings
 from core.pulsar.shedding import (
@@ -34,15 +43,6 @@ from core.pulsar.shedding import (
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.view import LoadView
 from core.schemas.pulsar import RATES
-from core.simulation.averages import (
-    AVERAGES,
-    TERMS,
-    known_sums,
-    sampled,
-    seeds_of,
-    set_column,
-    sums,
-)
 from core.snapshot import PulsarSnapshot
 from core.units import datetime_to_ms
 

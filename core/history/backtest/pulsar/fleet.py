@@ -1,7 +1,7 @@
 """The brokers of one minute under an ownership that is not the recorded one.
 
 The recorded load of a broker, less what its bundles carry that are elsewhere now, plus what the
-bundles carry that came: the arithmetic of :mod:`core.pulsar.plan.load_transfer`. With the recorded
+bundles carry that came: the arithmetic of :mod:`core.pulsar.load_transfer`. With the recorded
 ownership the fleet is the recorded one, to the last bit.
 """
 

@@ -18,6 +18,7 @@ from core.arrays import column_values, row_of
 from core.history.backtest.pulsar.dense import Codes, Flags, Floats, Ints
 from core.history.backtest.pulsar.fleet import Bundles, Fleet
 from core.history.backtest.pulsar.series import LoadSeries
+from core.pulsar.averages import seeds_of
 from core.pulsar.extensible_loads import ExtensibleLoads, TopBundle
 from core.pulsar.load import (
     LONG_SAMPLES,
@@ -31,7 +32,6 @@ from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.view import LoadView
 from core.schemas.pulsar import RATES
-from core.simulation.averages import seeds_of
 from core.simulation.records import TICKS_PER_MINUTE, hottest
 from core.snapshot import PulsarSnapshot
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.history.backtest.pulsar.dense import Codes, Flags, Floats, Ints
-from core.pulsar.plan.load_transfer import usage_per_byte
+from core.pulsar.load_transfer import usage_per_byte
 from core.snapshot import PulsarSnapshot
 
 

@@ -18,11 +18,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from core.arrays import column_values
+from core.pulsar.averages import after_each, seeds_of, set_column
 from core.pulsar.bundle_counts import Codes, Ints
 from core.pulsar.java.maps import spread_hashes
 from core.schemas import PULSAR_TABLES
 from core.schemas.pulsar import RATES
-from core.simulation.averages import after_each, seeds_of, set_column
 from core.snapshot import PulsarSnapshot
 from core.spark.lift import Kernel
 from core.spark.progress import followed

@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.arrays import column_values
+from core.pulsar.averages import AVERAGES, known_sums, set_column, sums
 from core.pulsar.bundle_counts import Codes, Ints
 from core.pulsar.measures import Measures, measure
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags
 from core.schemas import conform
 from core.schemas.pulsar import RATES
-from core.simulation.averages import AVERAGES, known_sums, set_column, sums
 from core.simulation.model import SimulatedMove
 from core.snapshot import PulsarSnapshot
 from core.spark.lift import Kernel

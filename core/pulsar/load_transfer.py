@@ -13,7 +13,7 @@ reports count it, which for a bundle that moved since the last report is not the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Final
 
@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from core.arrays import column_values, row_of
 from core.errors import InvariantError
 from core.pulsar.load import WEIGHED, percent_usage, resource_weights
-from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.settings import EffectiveSettings
 from core.schemas.pulsar import RATES
 from core.snapshot import PulsarSnapshot
@@ -76,7 +75,6 @@ class LoadChange:
         probability: Shape ``(n_scenarios,)``, sums to 1.
         arrivals: Shape ``(n_touched,)``: bundles that come, expected.
         departures: Shape ``(n_touched,)``: bundles that leave.
-        unassigned: Shape ``(n_scenarios, n_carried)``: what no broker takes over.
     """
 
     touched: Ints
@@ -85,7 +83,6 @@ class LoadChange:
     expected: Floats
     arrivals: Floats
     departures: Floats
-    unassigned: Floats = field(repr=False)
 
 
 def carried_by(snapshot: PulsarSnapshot, bundle_rows: Ints) -> TransferredLoad:
@@ -125,29 +122,57 @@ def amounts_of(bundles: Columns, brokers: Columns, counted_at: Ints) -> Floats:
 
 def shift_of(
     carried: TransferredLoad,
-    scenarios: Sequence[Scenario],
+    ends: Ints,
+    probability: Floats,
     chances: Sequence[Mapping[str, float]],
-    broker_names: Sequence[str],
+    broker_rows: Mapping[str, int],
 ) -> LoadChange:
     """Return the load changes of the touched brokers, in every scenario.
 
     Args:
         carried: What each step takes along.
-        scenarios: At least one.
+        ends: Broker row of each step's bundle, -1: none; shape ``(n_scenarios, n_steps)``.
+        probability: Of each scenario.
         chances: Each step's distribution over brokers.
-        broker_names: In row order.
+        broker_rows: Row of each broker.
     Raises:
         InvariantError: Load appeared or was lost.
     """
-    index = {name: row for row, name in enumerate(broker_names)}
-    ends = np.array(
-        [
-            [index[name] if name is not None else -1 for name in scenario.destinations]
-            for scenario in scenarios
-        ],
-        dtype=np.int64,
-    ).reshape(len(scenarios), -1)
-    drawn_step, drawn_at, drawn_p = _drawn(chances, index)
+    drawn_step, drawn_at, drawn_p = _drawn(chances, broker_rows)
+    touched, leaving, delta = _moved(carried, ends, drawn_at)
+    expected = leaving.copy()
+    arrivals = np.zeros(touched.size)
+    drawn = np.searchsorted(touched, drawn_at)
+    np.add.at(expected, drawn, carried.amounts[drawn_step] * drawn_p[:, None])
+    np.add.at(arrivals, drawn, drawn_p)
+    departures = np.zeros(touched.size)
+    owners = carried.owned_at[carried.owned_at >= 0]
+    np.add.at(departures, np.searchsorted(touched, owners), 1.0)
+    return LoadChange(
+        touched=touched,
+        delta=delta,
+        probability=probability,
+        expected=expected,
+        arrivals=arrivals,
+        departures=departures,
+    )
+
+
+def load_moved(carried: TransferredLoad, ends: Ints) -> tuple[Ints, Floats]:
+    """Return the touched broker rows and their load change, ``(n_touched, n_carried)``.
+
+    Args:
+        carried: What each bundle takes along.
+        ends: Broker row of each bundle, -1: none.
+    Raises:
+        InvariantError: Load appeared or was lost.
+    """
+    touched, _, delta = _moved(carried, ends[None, :], np.zeros(0, np.int64))
+    return touched, delta[0]
+
+
+def _moved(carried: TransferredLoad, ends: Ints, drawn_at: Ints) -> tuple[Ints, Floats, Floats]:
+    """Return the touched broker rows, what leaves them and, by scenario, how their load changes."""
     rows = np.concatenate([ends.ravel(), drawn_at, carried.counted_at, carried.owned_at])
     touched = np.unique(rows[rows >= 0])
     leaving = np.zeros((touched.size, len(CARRIED)))
@@ -158,29 +183,12 @@ def shift_of(
     ones = np.zeros_like(loads)
     ones[:, count_at] = 1.0
     _leave(leaving, touched, carried.owned_at, ones)
-    delta = np.repeat(leaving[None, :, :], len(scenarios), axis=0)
+    delta = np.repeat(leaving[None, :, :], len(ends), axis=0)
     scenario_of, step_of = np.nonzero(ends >= 0)
     columns = np.searchsorted(touched, ends[scenario_of, step_of])
     np.add.at(delta, (scenario_of, columns), carried.amounts[step_of])
-    expected = leaving.copy()
-    arrivals = np.zeros(touched.size)
-    drawn = np.searchsorted(touched, drawn_at)
-    np.add.at(expected, drawn, carried.amounts[drawn_step] * drawn_p[:, None])
-    np.add.at(arrivals, drawn, drawn_p)
-    departures = np.zeros(touched.size)
-    owners = carried.owned_at[carried.owned_at >= 0]
-    np.add.at(departures, np.searchsorted(touched, owners), 1.0)
-    shift = LoadChange(
-        touched=touched,
-        delta=delta,
-        probability=np.array([scenario.probability for scenario in scenarios]),
-        expected=expected,
-        arrivals=arrivals,
-        departures=departures,
-        unassigned=(ends < 0).astype(np.float64) @ carried.amounts,
-    )
-    _check_conserved(carried, shift)
-    return shift
+    _check_conserved(carried, delta, (ends < 0).astype(np.float64) @ carried.amounts)
+    return touched, leaving, delta
 
 
 def resource_usage_after(
@@ -293,13 +301,13 @@ def _leave(leaving: Floats, touched: Ints, rows: Ints, amounts: Floats) -> None:
     np.subtract.at(leaving, np.searchsorted(touched, rows[here]), amounts[here])
 
 
-def _check_conserved(carried: TransferredLoad, shift: LoadChange) -> None:
+def _check_conserved(carried: TransferredLoad, delta: Floats, unassigned: Floats) -> None:
     """Check that all load that left arrived or is unplaced, per scenario and component."""
     count_at = CARRIED.index("bundle_count")
     from_brokers = np.where(carried.counted_at[:, None] >= 0, carried.amounts, 0.0)
     from_brokers[:, count_at] = carried.owned_at >= 0
     appeared = carried.amounts.sum(axis=0) - from_brokers.sum(axis=0)
-    balance = shift.delta.sum(axis=1) + shift.unassigned - appeared
+    balance = delta.sum(axis=1) + unassigned - appeared
     scale = np.maximum(np.abs(carried.amounts).sum(axis=0), 1.0)
     if np.any(np.abs(balance) > _TOLERANCE * scale):
         worst = int(np.argmax(np.max(np.abs(balance) / scale, axis=0)))

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from core.arrays import column_values, row_of
+from core.arrays import column_values
 from core.pulsar.load import LONG_SAMPLES, SHORT_SAMPLES, part_left
 from core.pulsar.quotas import quota_seeds
 from core.schemas.pulsar import RATES
@@ -29,37 +29,6 @@ TERMS: Final = (("short", SHORT_SAMPLES), ("long", LONG_SAMPLES))
 
 AVERAGES: Final = tuple(f"{term}_{rate}" for term, _ in TERMS for rate in RATES)
 """Columns that bundles and brokers have of them."""
-
-
-def after_samples(snapshot: PulsarSnapshot, count: int) -> PulsarSnapshot:
-    """Return the snapshot after ``count`` more samples of every reported bundle's statistics.
-
-    A broker's average is the sum over the bundles that it reports. A bundle without an average
-    begins one, with its resource quota where it has one; one that no broker reports, or without
-    statistics, keeps what it has.
-
-    Args:
-        snapshot: The statistics are the same in every sample.
-        count: The leader takes one of every bundle whenever any broker writes its report.
-    Cost:
-        O(bundles), no Python loop; independent of ``count``.
-    """
-    bundles, brokers = snapshot.bundles, snapshot.brokers
-    reporter = row_of(brokers["broker"], bundles["reported_by"])
-    seeds = seeds_of(snapshot)
-    bundles = after_each(bundles, reporter >= 0, seeds, (count,))
-    sampled_brokers = set_columns(
-        brokers,
-        {
-            name: known_sums(
-                brokers, name, sums(reporter, column_values(bundles, name), brokers.num_rows)
-            )
-            for name in AVERAGES
-        },
-    )
-    if bundles is snapshot.bundles and _same(sampled_brokers, brokers):
-        return snapshot  # nothing derived of it has to be derived again
-    return snapshot.with_tables({"bundles": bundles, "brokers": sampled_brokers})
 
 
 def seeds_of(snapshot: PulsarSnapshot) -> Mapping[str, Floats]:
@@ -85,16 +54,23 @@ def after_each(
     """
     lasts = {rate: column_values(bundles, rate) for rate in RATES}
     changed: dict[str, pa.Array] = {}
-    for term, most in TERMS:
-        before = TermAverages(
-            {rate: column_values(bundles, f"{term}_{rate}") for rate in RATES},
-            np.nan_to_num(column_values(bundles, f"{term}_samples")).astype(np.int64),
-            most,
-        )
+    for term, before in term_averages(bundles).items():
         after = before.after(lasts, reported, seeds, counts, since)
         if after is not before:
             changed |= after.columns(term)
     return set_columns(bundles, changed)
+
+
+def term_averages(bundles: pa.Table) -> dict[str, TermAverages]:
+    """Return the averages of bundles by term."""
+    return {
+        term: TermAverages(
+            {rate: column_values(bundles, f"{term}_{rate}") for rate in RATES},
+            np.nan_to_num(column_values(bundles, f"{term}_samples")).astype(np.int64),
+            most,
+        )
+        for term, most in TERMS
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,11 +150,6 @@ def _is_at_rest(
         if (reported & np.isfinite(last) & ((values != last) | ~is_full)).any():
             return False
     return True
-
-
-def _same(one: pa.Table, other: pa.Table) -> bool:
-    """Return whether the averages of brokers are equal."""
-    return all(one[name].equals(other[name]) for name in AVERAGES)
 
 
 def sampled(

@@ -1,8 +1,7 @@
-"""A fleet of the modular manager as columns: a round changes a few, and the rest stays as it is.
+"""The load of a cluster as columns, and what moves and load reports change of it.
 
-The same numbers as :func:`core.pulsar.plan.project.project_scenario` and
-:func:`core.simulation.averages.after_samples` give, without tables in between. The tables are made
-when they are read.
+:class:`BrokerLoads` is the load of the brokers; :class:`ColumnFleet` a whole cluster of the modular
+manager: a round changes a few of its columns, and its tables are made when they are read.
 """
 
 from __future__ import annotations
@@ -18,25 +17,24 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.arrays import column_values, row_of
-from core.pulsar.columns import added
-from core.pulsar.leader_rates import is_live
-from core.pulsar.liveness import loads_of
-from core.pulsar.load import WEIGHED, ResourceShares
-from core.pulsar.measures import Measures, cluster_target, measures_of
-from core.pulsar.plan.load_transfer import CARRIED, TransferredLoad, amounts_of, shift_of
-from core.pulsar.plan.outcomes import Scenario
-from core.pulsar.settings import EffectiveSettings
-from core.pulsar.shedding.basis import SheddingBasis
-from core.pulsar.view import LoadView, MovedColumns, usages_of
-from core.schemas.pulsar import RATES
-from core.simulation.averages import (
+from core.pulsar.averages import (
     AVERAGES,
-    TERMS,
     TermAverages,
     seeds_of,
     set_columns,
     sums,
+    term_averages,
 )
+from core.pulsar.columns import added
+from core.pulsar.leader_rates import is_live
+from core.pulsar.liveness import owned_sums, unreported_brokers
+from core.pulsar.load import WEIGHED, ResourceShares
+from core.pulsar.load_transfer import CARRIED, TransferredLoad, amounts_of, load_moved
+from core.pulsar.measures import Measures, cluster_target, measures_of
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.shedding.basis import SheddingBasis
+from core.pulsar.view import LoadView, MovedColumns, usages_of
+from core.schemas.pulsar import BROKERS, RATES
 from core.snapshot import PulsarSnapshot
 
 Floats = NDArray[np.float64]
@@ -46,6 +44,7 @@ Flags = NDArray[np.bool_]
 _COLUMN: Final = {name: number for number, name in enumerate(CARRIED)}
 _AVERAGES: Final = [_COLUMN[name] for name in AVERAGES]
 _USAGES: Final = [_COLUMN[f"{name}_usage"] for name in WEIGHED]
+_IS_WHOLE: Final = np.array([pa.types.is_integer(BROKERS.field(name).type) for name in CARRIED])
 _STEADY: Final = (
     "broker_index",
     "namespace_index",
@@ -60,6 +59,91 @@ _STEADY: Final = (
 
 _BY_REPORTS: Final = ("brokers", "broker_spread")
 """Of a basis of shedding, what depends on which brokers report."""
+
+
+@dataclass(frozen=True, eq=False)
+class BrokerLoads:
+    """The load of all brokers.
+
+    Attributes:
+        values: Shape ``(n_brokers, n_carried)`` in the order of :data:`CARRIED`; NaN: unknown.
+        limits: Shape ``(n_brokers, n_weighed)`` in the order of :data:`WEIGHED`; NaN: unknown.
+    """
+
+    values: Floats
+    limits: Floats
+
+    @classmethod
+    def of(cls, brokers: pa.Table) -> BrokerLoads:
+        """Return the load in a table of :data:`core.schemas.pulsar.BROKERS`."""
+        values = np.stack([column_values(brokers, name) for name in CARRIED], 1)
+        limits = np.stack([column_values(brokers, f"{name}_limit") for name in WEIGHED], 1)
+        return cls(values, limits)
+
+    def column(self, name: str) -> Floats:
+        """Return one component of every broker."""
+        return self.values[:, _COLUMN[name]]
+
+    def moved(self, rows: Ints, delta: Floats) -> BrokerLoads:
+        """Return the load after a change; what is unknown stays unknown, no load falls below 0.
+
+        Args:
+            rows: Of the brokers that change.
+            delta: Shape ``(n_rows, n_carried)``.
+        """
+        values = self.values.copy()
+        values[rows] = added_load(values[rows], delta)
+        values[~np.isfinite(values)] = np.nan
+        values[:, _IS_WHOLE] = np.round(values[:, _IS_WHOLE])
+        return BrokerLoads(values, self.limits)
+
+    @cached_property
+    def shares(self) -> ResourceShares:
+        """Usage of each resource."""
+        return ResourceShares.of_columns(self.values[:, _USAGES], self.limits)
+
+    def table(self, brokers: pa.Table, is_touched: Flags) -> pa.Table:
+        """Return the brokers with this load.
+
+        Args:
+            brokers: Before.
+            is_touched: Brokers whose usage changed; the others keep their ratios.
+        """
+        columns = {
+            name: _typed(values, BROKERS.field(name).type)
+            for name, values in zip(CARRIED, self.values.T, strict=True)
+        }
+        for number, resource in enumerate(WEIGHED if is_touched.any() else ()):
+            name, limit = f"{resource}_ratio", self.limits[:, number]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratio = self.column(f"{resource}_usage") / limit
+            is_changed = is_touched & (limit > 0)
+            values = np.where(is_changed, ratio, column_values(brokers, name))
+            columns[name] = _typed(values, pa.float64())
+        return set_columns(brokers, columns)
+
+
+def added_load(before: Floats, delta: Floats) -> Floats:
+    """Return loads after a change, at least 0; NaN stays NaN."""
+    return np.maximum(before + delta, np.minimum(before, 0.0))
+
+
+def with_owners(bundles: pa.Table, is_moved: Flags, owners: pa.Array) -> pa.Table:
+    """Return the bundles with the owner, who also reports them, of those that moved.
+
+    Args:
+        bundles: Before.
+        is_moved: Which of them.
+        owners: Of those, in row order; null: none.
+    """
+    mask = pa.array(is_moved)
+    return set_columns(
+        bundles,
+        {
+            name: pc.replace_with_mask(bundles[name].combine_chunks(), mask, owners)
+            for name in ("owner", "reported_by")
+        },
+    )
 
 
 class FleetStart:
@@ -79,10 +163,12 @@ class FleetStart:
         self.seeds = seeds_of(snapshot)
         self.is_live = is_live(snapshot)
         self.emptied_at = column_values(brokers, "emptied_at")
-        self.limits = np.stack([column_values(brokers, f"{name}_limit") for name in WEIGHED], 1)
-        kinds = [brokers.schema.field(name).type for name in CARRIED]
-        self.is_whole = np.array([pa.types.is_integer(kind) for kind in kinds])
         self._views: dict[Hashable, LoadView] = {}
+
+    @cached_property
+    def unreported(self) -> tuple[Ints, Ints]:
+        """Rows of the brokers that do not report, and of those among them that are alive."""
+        return unreported_brokers(self.snapshot)
 
     @cached_property
     def known_lasts(self) -> Mapping[str, Floats]:
@@ -144,22 +230,13 @@ class FleetStart:
 
     def fleet(self) -> ColumnFleet:
         """Return the fleet before the first round."""
-        brokers, bundles = loads_of(self.snapshot), self.snapshot.bundles
-        terms = {
-            term: TermAverages(
-                {rate: column_values(bundles, f"{term}_{rate}") for rate in RATES},
-                np.nan_to_num(column_values(bundles, f"{term}_samples")).astype(np.int64),
-                most,
-            )
-            for term, most in TERMS
-        }
-        load = np.stack([column_values(brokers, name) for name in CARRIED], 1)
+        brokers, bundles = self.snapshot.brokers, self.snapshot.bundles
         return ColumnFleet(
             start=self,
             owner=row_of(brokers["broker"], bundles["owner"]).astype(np.int32),
             reporter=row_of(brokers["broker"], bundles["reported_by"]).astype(np.int32),
-            terms=terms,
-            load=load,
+            terms=term_averages(bundles),
+            load=BrokerLoads.of(brokers),
             is_moved=np.zeros(self.size, np.bool_),
             is_touched=np.zeros(len(self.names), np.bool_),
         )
@@ -174,7 +251,7 @@ class ColumnFleet:
         owner: Broker row of each bundle, -1: none.
         reporter: Broker row whose report names it, -1: none.
         terms: Averages of the bundles, by term.
-        load: Columns of the brokers in the order of :data:`CARRIED`; NaN where unknown.
+        load: Of the brokers, as they and the leader report it.
         is_moved: Bundles that have moved since the start.
         is_touched: Brokers that gave or took one.
     """
@@ -183,13 +260,26 @@ class ColumnFleet:
     owner: NDArray[np.int32]
     reporter: NDArray[np.int32]
     terms: Mapping[str, TermAverages]
-    load: Floats
+    load: BrokerLoads
     is_moved: Flags
     is_touched: Flags
 
-    def broker_column(self, name: str) -> Floats:
-        """Return a column of the brokers."""
-        return self.load[:, _COLUMN[name]]
+    @cached_property
+    def believed(self) -> BrokerLoads:
+        """The load that can be believed: see :func:`core.pulsar.liveness.loads_of`."""
+        lost, stopped = self.start.unreported
+        if not lost.size:
+            return self.load
+        values = self.load.values.copy()
+        values[lost] = np.nan
+        place = np.full(len(self.start.names) + 1, -1, np.int64)
+        place[stopped] = np.arange(stopped.size)
+        owner = place[self.owner]
+        rows = np.flatnonzero(owner >= 0)
+        totals = owned_sums(lambda name: self._bundle_column(name)[rows], owner[rows], stopped.size)
+        for name, total in totals.items():
+            values[stopped, _COLUMN[name]] = total
+        return BrokerLoads(values, self.load.limits)
 
     def _average(self, name: str) -> Floats:
         term, _, rate = name.partition("_")
@@ -209,18 +299,12 @@ class ColumnFleet:
         reported = self.reporter[rows].astype(np.int64)
         counted_at = np.where(reported >= 0, reported, owned_at)
         amounts = amounts_of(
-            lambda name: self._bundle_column(name)[rows], self.broker_column, counted_at
+            lambda name: self._bundle_column(name)[rows], self.load.column, counted_at
         )
-        carried = TransferredLoad(amounts, counted_at, owned_at, ())
-        certain = [{name: 1.0} for name in ends]
-        shift = shift_of(carried, [Scenario(1.0, tuple(ends))], certain, start.names)
-        load, touched = self.load.copy(), shift.touched
-        before = load[touched]
-        load[touched] = np.maximum(before + shift.delta[0], np.minimum(before, 0.0))
-        load[~np.isfinite(load)] = np.nan
-        load[:, start.is_whole] = np.round(load[:, start.is_whole])
+        at = np.array([start.rows[name] for name in ends], np.int64)
+        touched, delta = load_moved(TransferredLoad(amounts, counted_at, owned_at, ()), at)
         owner, reporter = self.owner.copy(), self.reporter.copy()
-        owner[rows] = reporter[rows] = [start.rows[name] for name in ends]
+        owner[rows] = reporter[rows] = at
         is_moved, is_touched = self.is_moved.copy(), self.is_touched.copy()
         is_moved[rows] = True
         is_touched[touched] = True
@@ -228,7 +312,7 @@ class ColumnFleet:
             self,
             owner=owner,
             reporter=reporter,
-            load=load,
+            load=self.load.moved(touched, delta),
             is_moved=is_moved,
             is_touched=is_touched,
         )
@@ -240,19 +324,18 @@ class ColumnFleet:
             term: averages.after(start.lasts, reported, start.seeds, (count,))
             for term, averages in self.terms.items()
         }
-        load = self.load.copy()
+        values = self.load.values.copy()
         for number, name in zip(_AVERAGES, AVERAGES, strict=True):
             term, _, rate = name.partition("_")
-            totals = sums(self.reporter, terms[term].values[rate], load.shape[0])
-            load[:, number] = np.where(np.isnan(load[:, number]) & (totals == 0), np.nan, totals)
+            totals, before = (
+                sums(self.reporter, terms[term].values[rate], len(values)),
+                values[:, number],
+            )
+            values[:, number] = np.where(np.isnan(before) & (totals == 0), np.nan, totals)
         is_same = all(terms[term] is averages for term, averages in self.terms.items())
-        if is_same and np.array_equal(load[:, _AVERAGES], self.load[:, _AVERAGES], equal_nan=True):
+        if is_same and np.array_equal(values, self.load.values, equal_nan=True):
             return self
-        return replace(self, terms=terms, load=load)
-
-    @cached_property
-    def _shares(self) -> ResourceShares:
-        return ResourceShares.of_columns(self.load[:, _USAGES], self.start.limits)
+        return replace(self, terms=terms, load=BrokerLoads(values, self.load.limits))
 
     @cached_property
     def _views(self) -> dict[Hashable, LoadView]:
@@ -262,7 +345,7 @@ class ColumnFleet:
     def _columns(self) -> MovedColumns:
         start = self.start
         return MovedColumns(
-            brokers=self.broker_column,
+            brokers=self.believed.column,
             averages=self._average,
             owner=self.owner,
             reporter=self.reporter,
@@ -279,7 +362,7 @@ class ColumnFleet:
     def view(self, settings: EffectiveSettings) -> LoadView:
         """Return the load as kernels see it; one view wherever every usage is the same."""
         first = self.start.view(settings)
-        usages = usages_of(self._shares, settings)
+        usages = usages_of(self.believed.shares, settings)
         own = settings.target, first.own_class, *(usage.tobytes() for usage in usages)
         if own not in self._views:
             view = self._columns().view(first, usages, self._bundle_part)
@@ -309,17 +392,20 @@ class ColumnFleet:
 
     def measures(self, settings: EffectiveSettings) -> Measures:
         """Return the evenness of the load."""
-        usage = self._shares.weighted(settings)
+        usage = self.believed.shares.weighted(settings)
         counts, target = self.owned_counts, cluster_target(self.start.snapshot.manifest)
         return measures_of(
-            self.start.names, usage, self.broker_column, counts, target, self.start.emptied_at
+            self.start.names, usage, self.believed.column, counts, target, self.start.emptied_at
         )
 
     @cached_property
     def snapshot(self) -> PulsarSnapshot:
         """The fleet as a snapshot; each table is made when it is read."""
         first = self.start.snapshot
-        made = {"bundles": self._bundles, "brokers": self._brokers}
+        made = {
+            "bundles": self._bundles,
+            "brokers": lambda: self.load.table(first.brokers, self.is_touched),
+        }
         snapshot = PulsarSnapshot(first.manifest, _LaterTables(first.tables, made))
         snapshot.derived.get("owned_bundle_counts", lambda: self.owned_counts)
         return snapshot
@@ -329,31 +415,14 @@ class ColumnFleet:
         changed: dict[str, pa.Array] = {}
         for term, averages in self.terms.items():
             changed |= averages.columns(term)
-        names, is_moved = pa.array(self.start.names, pa.string()), pa.array(self.is_moved)
-        for name, rows in (("owner", self.owner), ("reported_by", self.reporter)):
-            ends = names.take(pa.array(rows[self.is_moved], pa.int64()))
-            changed[name] = pc.replace_with_mask(bundles[name].combine_chunks(), is_moved, ends)
-        return set_columns(bundles, changed)
-
-    def _brokers(self) -> pa.Table:
-        brokers = self.start.snapshot.brokers
-        changed = {
-            name: _typed(values, brokers.schema.field(name).type)
-            for name, values in zip(CARRIED, self.load.T, strict=True)
-        }
-        for number, resource in enumerate(WEIGHED):
-            name, limit = f"{resource}_ratio", self.start.limits[:, number]
-            if self.is_touched.any():
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    ratio = self.broker_column(f"{resource}_usage") / limit
-                is_changed = self.is_touched & (limit > 0)
-                values = np.where(is_changed, ratio, column_values(brokers, name))
-                changed[name] = _typed(values, pa.float64())
-        return set_columns(brokers, changed)
+        names = pa.array(self.start.names, pa.string())
+        owners = names.take(pa.array(self.owner[self.is_moved], pa.int64()))
+        return with_owners(set_columns(bundles, changed), self.is_moved, owners)
 
 
 def _typed(values: Floats, kind: pa.DataType) -> pa.Array:
-    known = ~np.isnan(values)
+    """Return numbers as a column: NaN becomes null, counts are rounded."""
+    known = np.isfinite(values)
     if pa.types.is_integer(kind):
         whole = np.where(known, np.round(values), 0).astype(np.int64)
         return pa.array(whole, kind, mask=~known)
