@@ -41,6 +41,7 @@ from fleet_builder import NIC_KBIT_PER_S, make_snapshot
 from connectors.sandbox.java import find_java
 from core.findings.request import HealthRequest
 from core.progress import NoProgress
+from core.pulsar.averages import AVERAGES
 from core.pulsar.load import LONG_SAMPLES, SHORT_SAMPLES
 from core.pulsar.requests import PlaceRequest, ShedRequest
 from core.pulsar.settings import SHEDDING_SWITCHES, effective_settings
@@ -49,7 +50,6 @@ from core.pulsar.view import LoadView
 from core.schemas import PULSAR_TABLES, conform
 from core.schemas.pulsar import RATES
 from core.simulation import Run, simulate
-from core.pulsar.averages import AVERAGES
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_manifest, read_table, save_snapshot
 from core.spark.fleet import FleetRequest, InDirectory, answer_here, answer_on_spark
