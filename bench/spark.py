@@ -40,8 +40,11 @@ from fleet_builder import NIC_KBIT_PER_S, make_snapshot
 
 from connectors.sandbox.java import find_java
 from core.findings.request import HealthRequest
+from core.operations.place.namespaces import place_bundles
+from core.operations.shed import strategies
 from core.progress import NoProgress
 from core.pulsar.averages import AVERAGES
+from core.pulsar.facts import PulsarFacts
 from core.pulsar.load import LONG_SAMPLES, SHORT_SAMPLES
 from core.pulsar.requests import PlaceRequest, ShedRequest
 from core.pulsar.settings import SHEDDING_SWITCHES, effective_settings
@@ -52,11 +55,11 @@ from core.schemas.pulsar import RATES
 from core.simulation import Run, simulate
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_manifest, read_table, save_snapshot
-from core.spark.fleet import FleetRequest, InDirectory, answer_here, answer_on_spark
-from core.spark.pulsar.jobs.place import PLACE
-from core.spark.pulsar.jobs.shed import SHED
+from core.spark.engine import Engine, tables_of
+from core.spark.fleet import Answers, FleetRequest, InDirectory
 from core.spark.pulsar.large.answers import large_answer
 from core.spark.pulsar.large.cluster import LargeCluster
+from core.spark.pulsar.large.place import large_placement
 from core.spark.pulsar.large.shed import large_rounds
 from core.spark.pulsar.large.simulate import large_simulation
 from core.spark.session import SparkOptions, end_session, session
@@ -71,10 +74,8 @@ STRATEGIES: Final = ("ThresholdShedder", "OverloadShedder", "UniformLoadShedder"
 RUN: Final = Run(shedding="ThresholdShedder", rounds=3)
 ASSUMED: Final = dict.fromkeys(SHEDDING_SWITCHES, True)
 
-REQUESTS: Final = (
-    ("health", FleetRequest(HEALTH_OF_CLUSTERS, HealthRequest())),
-    ("place", FleetRequest(PLACE, PlaceRequest())),
-)
+REQUESTS: Final = (("health", FleetRequest(HEALTH_OF_CLUSTERS, HealthRequest())),)
+PLACE: Final = PlaceRequest()
 
 
 def main() -> int:
@@ -121,17 +122,21 @@ def _fleet(options: argparse.Namespace, root: Path) -> int:
         snapshot = make_snapshot(brokers=brokers, bundles=bundles, seed=seed, cluster=name)
         save_snapshot(snapshot, root / name)
         sources[name] = InDirectory(str(root / name))
-    question = FleetRequest(SHED, ShedRequest())
+    question = strategies.OPERATION, sources, ShedRequest(), NoProgress()
     rows = options.clusters * bundles
-    here = _timed("in process", rows, lambda: answer_here(sources, question, NoProgress()))
+    here = _timed("in process", rows, lambda: _tables(Engine(), question))
     spark = _session(options.cores)
     for turn in ("cold", "warm"):
         there = _timed(
             f"Spark, {options.cores} cores, {turn}",
             rows,
-            lambda: answer_on_spark(spark, sources, question, NoProgress()),
+            lambda: _tables(Engine(spark), question),
         )
     return _verdict(there == here)
+
+
+def _tables(engine: Engine, question: Any) -> Answers:
+    return tables_of(question[0], engine.map(*question))
 
 
 def _huge(options: argparse.Namespace, root: Path) -> int:
@@ -177,6 +182,8 @@ def _questions(wanted: list[str]) -> Iterator[tuple[str, Callable[..., Any]]]:
     for word, question in REQUESTS:
         if word in wanted:
             yield word, lambda one, question=question: large_answer(one, question)
+    if "place" in wanted:
+        yield "place", lambda one: large_placement(one, PLACE).tables
     if "simulate" in wanted:
         yield "simulate, 3 rounds", lambda one: large_simulation(one, RUN)
 
@@ -192,6 +199,8 @@ def _questions_here(wanted: list[str]) -> Iterator[tuple[str, Callable[..., Any]
     for word, question in REQUESTS:
         if word in wanted:
             yield word, question.answer
+    if "place" in wanted:
+        yield "place", lambda one: place_bundles(PulsarFacts(one), PLACE, NoProgress()).tables
     if "simulate" in wanted:
         yield "simulate, 3 rounds", lambda snapshot: simulate(snapshot, RUN)
 

@@ -31,7 +31,7 @@ from core.spark.fleet import (
     problems_of,
 )
 from core.spark.pool import in_pool
-from core.spark.pulsar.large.size import is_large
+from core.spark.size import is_large
 from core.system import Snapshot
 
 if TYPE_CHECKING:

@@ -22,14 +22,12 @@ from core.spark.fleet import (
     gathered,
     problem_of,
 )
-from core.spark.pegasus.large import spread_by_table
 from core.spark.pulsar.large.answers import spread_by_broker
 
 LargeAnswer = Callable[[SparkSession, Progress], Mapping[str, pa.Table]]
 
 _SPREAD_OF: Final[Mapping[str, Callable[[Path, FleetRequest[Any]], LargeAnswer | None]]] = {
     "pulsar": spread_by_broker,
-    "pegasus": spread_by_table,
 }
 """By the kind of the snapshot: what spreads a request over tasks. An operation that cannot be
 spread stays with one task."""

@@ -37,12 +37,12 @@ REQUESTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "health": {},
     "diagnose": _BOTH,
     "drill": _BOTH,
-    "shed": {"rounds": 2},
-    "place": {},
+    "shed": {"rounds": 2, "workers": 1},
+    "place": {"workers": 1},
     "simulate": {"rounds": 3, "workers": 1},
     "what_if": {"workers": 1},
     "topics": {"clusters": ["prod"]},
-    "balance": {"rounds": 2},
+    "balance": {"rounds": 2, "workers": 1},
 }
 """What each kind of job is asked."""
 

@@ -10,7 +10,7 @@ import pytest
 from fleet_builder import make_snapshot
 
 from core.snapshot.store import load_snapshot, save_snapshot
-from core.spark.pulsar.large.size import MAX_BUNDLES
+from core.spark.size import MAX_BUNDLES
 from dashboard.cli.main import run
 
 NAMES = ("east", "west")

@@ -8,6 +8,9 @@ from pegasus_snapshots import generated
 
 from core.diagnosis.request import DiagnoseRequest
 from core.findings.request import HealthRequest
+from core.operations import balance
+from core.operations.place import namespaces
+from core.operations.shed import strategies
 from core.operations.simulate import seeds
 from core.pegasus.balance.request import BalanceRequest
 from core.progress import NoProgress
@@ -16,18 +19,15 @@ from core.snapshot.store import save_snapshot
 from core.spark.engine import Engine, tables_of
 from core.spark.fleet import PROBLEMS, FleetRequest, InDirectory, answer_here, answer_on_spark
 from core.spark.jobs.diagnosis import DIAGNOSIS
-from core.spark.pegasus.jobs.balance import BALANCE
-from core.spark.pulsar.jobs.place import PLACE
-from core.spark.pulsar.jobs.shed import SHED
 from core.spark.systems import HEALTH_OF_CLUSTERS
 
 QUESTIONS = {
     "health": FleetRequest(HEALTH_OF_CLUSTERS, HealthRequest()),
-    "shed": FleetRequest(SHED, ShedRequest(rounds=2)),
-    "place": FleetRequest(PLACE, PlaceRequest()),
-    "balance": FleetRequest(BALANCE, BalanceRequest(rounds=3)),
 }
 OPERATIONS = {
+    "shed": (strategies.OPERATION, ShedRequest(rounds=2)),
+    "place": (namespaces.OPERATION, PlaceRequest()),
+    "balance": (balance.OPERATION, BalanceRequest(rounds=3)),
     "simulate": (seeds.OPERATION, SimulateSeedsRequest(rounds=4, seeds=(1, 2))),
 }
 

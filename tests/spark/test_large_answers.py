@@ -12,16 +12,18 @@ from core.errors import UnknownNameError
 from core.findings.engine import MAX_OF_ONE_CODE
 from core.findings.request import HealthRequest
 from core.findings.verdict import Verdict
+from core.operations.place.namespaces import place_bundles
 from core.progress import NoProgress
+from core.pulsar.facts import PulsarFacts
 from core.pulsar.measures import TARGETS
 from core.pulsar.requests import PlaceRequest
 from core.pulsar.rules.registry import assess
 from core.pulsar.rules.verdict import verdict_of
 from core.snapshot.store import save_snapshot
 from core.spark.fleet import FleetRequest
-from core.spark.pulsar.jobs.place import PLACE
 from core.spark.pulsar.large.answers import large_answer
 from core.spark.pulsar.large.cluster import LargeCluster
+from core.spark.pulsar.large.place import large_placement
 from core.spark.systems import HEALTH_OF_CLUSTERS
 
 FLEETS = {
@@ -72,15 +74,15 @@ def judged_there(verdict: Verdict) -> Verdict:
 
 
 def test_every_bundle_gets_the_distribution_of_a_process(cluster, whole):
-    question = FleetRequest(PLACE, PlaceRequest())
-    there, here = large_answer(cluster, question), question.answer(whole[0])
+    there = large_placement(cluster, PlaceRequest()).tables
+    here = place_bundles(PulsarFacts(whole[0]), PlaceRequest(), NoProgress()).tables
     for name in here:
         assert there[name].to_pylist() == here[name].to_pylist()
 
 
 def test_a_strategy_that_is_not_there_is_named(cluster):
     with pytest.raises(UnknownNameError, match="LeastLong"):
-        large_answer(cluster, FleetRequest(PLACE, PlaceRequest(strategy="LeastLongTermMessageRat")))
+        large_placement(cluster, PlaceRequest(strategy="LeastLongTermMessageRat"))
 
 
 def test_the_fleet_of_storms_has_findings_about_splits():

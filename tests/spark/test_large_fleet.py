@@ -14,6 +14,7 @@ from connectors.jobs.kinds import fleet
 from connectors.jobs.model import ScopedRequest
 from core.errors import InputError
 from core.facts import NOTHING_ASSUMED, Assumed
+from core.operations import balance, what_if
 from core.operations.drill import OPERATION as DRILL
 from core.operations.drill.request import DrillRequest
 from core.operations.operation import plain
@@ -22,15 +23,12 @@ from core.planning.what_if.request import WhatIfRequest
 from core.progress import JobStoppedError, NoProgress
 from core.pulsar.facts import PulsarFacts
 from core.snapshot.store import save_snapshot
+from core.spark import size
 from core.spark.engine import Engine, is_spread, tables_of
-from core.spark.fleet import FleetRequest, InDirectory, answer_here
-from core.spark.large import answer_fleet
+from core.spark.fleet import InDirectory
 from core.spark.pegasus import large as large_pegasus
-from core.spark.pegasus.jobs.balance import BALANCE
-from core.spark.pulsar.jobs.what_if import WHAT_IF
-from core.spark.pulsar.large import drill, size
-from core.spark.pulsar.large.answers import large_answer
-from core.spark.pulsar.large.cluster import LargeCluster
+from core.spark.pulsar.large import drill
+from core.spark.pulsar.large.simulate import spread_pairs
 from core.units import pluralize
 
 NO_SPARK = object()
@@ -43,18 +41,23 @@ EAGER = {
 }
 
 
+def same_tables(operation, directory, request):
+    """Return the tables of a large cluster, which are those of a process."""
+    asked = operation, {"a": InDirectory(str(directory))}, request, NoProgress()
+    found = tables_of(operation, Engine(NO_SPARK).map(*asked))
+    assert found == tables_of(operation, Engine().map(*asked))
+    return found
+
+
 def test_a_what_if_plays_every_pair_as_a_process_does(tasks_here, tmp_path):
     snapshot = with_ties(make_snapshot(brokers=5, bundles=120, seed=4))
     save_snapshot(snapshot, tmp_path)
     pairs = ("OverloadShedder",)
-    question = FleetRequest(
-        WHAT_IF,
-        WhatIfRequest(
-            shedding=pairs, placement=("LeastLongTermMessageRate",), rounds=2, settings=EAGER
-        ),
+    request = WhatIfRequest(
+        shedding=pairs, placement=("LeastLongTermMessageRate",), rounds=2, settings=EAGER
     )
-    there = large_answer(LargeCluster.of(None, tmp_path, NoProgress()), question)
-    assert there == question.answer(snapshot)
+    there = spread_pairs(None, str(tmp_path), NOTHING_ASSUMED, request, NoProgress()).tables
+    assert there == what_if.compare_pairs(PulsarFacts(snapshot), request, NoProgress()).tables
     assert there["pairs"].num_rows == 2
     assert sum(there["pairs"]["moves"].to_pylist())
 
@@ -64,9 +67,7 @@ def test_a_what_if_of_the_extensible_manager_is_that_of_a_process(
 ):
     save_snapshot(extensible(make_snapshot(brokers=4, bundles=40, seed=4)), tmp_path)
     monkeypatch.setattr(size, "MAX_BUNDLES", 10)
-    sources, question = {"a": InDirectory(str(tmp_path))}, FleetRequest(WHAT_IF, WhatIfRequest())
-    found = answer_fleet(None, sources, question, NoProgress())
-    assert found == answer_here(sources, question, NoProgress())
+    found = same_tables(what_if.OPERATION, tmp_path, WhatIfRequest())
     assert sum(found["pairs"]["moves"].to_pylist())
 
 
@@ -88,17 +89,11 @@ class Rounds:
 def test_a_large_pegasus_cluster_is_dealt_out_by_table_where_the_policy_allows(
     tmp_path, monkeypatch, policy, spread
 ):
-    monkeypatch.setattr(large_pegasus, "MAX_PARTITIONS", 10)
+    monkeypatch.setattr(size, "MAX_PARTITIONS", 10)
     monkeypatch.setattr(large_pegasus, "SparkRounds", Rounds)
     monkeypatch.setattr(Rounds, "calls", 0)
     save_snapshot(generated(3, 16, 5), tmp_path)
-    sources, question = (
-        {"peg": InDirectory(str(tmp_path))},
-        FleetRequest(BALANCE, BalanceRequest(policy=policy, rounds=3)),
-    )
-    assert answer_fleet(None, sources, question, NoProgress()) == answer_here(
-        sources, question, NoProgress()
-    )
+    same_tables(balance.OPERATION, tmp_path, BalanceRequest(policy=policy, rounds=3))
     assert Rounds.calls == spread
 
 
@@ -107,14 +102,14 @@ def test_who_stops_a_large_cluster_stops_all(tmp_path, monkeypatch):
         def step(self, done, total, words):
             raise JobStoppedError("Stopped.")
 
-    monkeypatch.setattr(large_pegasus, "MAX_PARTITIONS", 10)
+    monkeypatch.setattr(size, "MAX_PARTITIONS", 10)
     monkeypatch.setattr(large_pegasus, "SparkRounds", Rounds)
     save_snapshot(generated(3, 16, 5), tmp_path)
     with pytest.raises(JobStoppedError):
-        answer_fleet(
-            None,
+        Engine(NO_SPARK).map(
+            balance.OPERATION,
             {"peg": InDirectory(str(tmp_path))},
-            FleetRequest(BALANCE, BalanceRequest(policy="app")),
+            BalanceRequest(policy="app"),
             Stopped(),
         )
 

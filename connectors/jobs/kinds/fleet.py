@@ -169,14 +169,6 @@ def unanswered(problems: pa.Table) -> str:
     )
 
 
-def failed(found: Answers, tables: dict[str, str]) -> str:
-    """Return a word on clusters that could not be answered for, and name their table."""
-    if not found[PROBLEMS].num_rows:
-        return ""
-    tables[PROBLEMS] = _PROBLEM_TABLE
-    return unanswered(found[PROBLEMS])
-
-
 def _health(context: JobContext, job: ScopedRequest) -> JobAnswer:
     found = answers_of(context, job.scope, FleetRequest(HEALTH_OF_CLUSTERS, job.request), None)
     write(context, found)

@@ -6,33 +6,23 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import field_validator
 
 from connectors.jobs.kinds.fleet import (
     FleetScope,
-    PoolScope,
-    answers_of,
-    counted_answer,
-    failed,
     kind_of,
     sources_of,
     write,
 )
-from connectors.jobs.model import JobAnswer, JobContext, JobKind, ScopedRequest
+from connectors.jobs.model import JobAnswer, JobContext, JobKind
+from core.operations import what_if
+from core.operations.place import namespaces
+from core.operations.shed import strategies
 from core.operations.simulate import seeds
 from core.planning.topics.distribution import TopicLoads, place_topics
 from core.planning.topics.files import parts_of
 from core.planning.topics.ring import TopicRing
-from core.planning.what_if.compare import totals_of, what_if_sentence
-from core.planning.what_if.request import WhatIfRequest
-from core.pulsar.requests import PlaceRequest, ShedRequest
 from core.snapshot import PulsarSnapshot
-from core.spark.fleet import FleetRequest
-from core.spark.pulsar.jobs.place import PLACE
-from core.spark.pulsar.jobs.shed import SHED
-from core.spark.pulsar.jobs.what_if import WHAT_IF
-from core.units import pluralize
 
 
 class TopicsScope(FleetScope):
@@ -52,58 +42,6 @@ class TopicsScope(FleetScope):
         if not value.is_absolute():
             raise ValueError("use the absolute path of the file")
         return value
-
-
-def _shed(context: JobContext, job: ScopedRequest) -> JobAnswer:
-    found = answers_of(context, job.scope, FleetRequest(SHED, job.request), "pulsar")
-    write(context, found)
-    moves = pc.sum(found["rounds"]["moves"]).as_py() or 0
-    count = len(set(found["rounds"]["strategy"].to_pylist()))
-    names = "1 strategy" if count == 1 else f"{count} strategies"
-    return counted_answer(
-        found,
-        "rounds",
-        f"{names} would unload {pluralize(moves, 'bundle')} in total.",
-        {
-            "rounds": "What each strategy would do in each cluster, and why.",
-            "moves": "Every selected bundle, with its most likely destination.",
-        },
-    )
-
-
-def _place(context: JobContext, job: ScopedRequest) -> JobAnswer:
-    found = answers_of(context, job.scope, FleetRequest(PLACE, job.request), "pulsar")
-    write(context, found)
-    bundles = pc.sum(found["placement"]["bundles"]).as_py() or 0
-    unassigned = pc.sum(found["placement"]["unassigned"]).as_py() or 0
-    said = f"{pluralize(bundles, 'bundle')} placed"
-    return counted_answer(
-        found,
-        "placement",
-        f"{said}; {unassigned:,} stay unassigned." if unassigned else f"{said}.",
-        {
-            "placement": "Strategy and bundles without a broker, by cluster.",
-            "namespaces": "The most likely broker for the bundles of each namespace, and the "
-            "bundles that stay.",
-        },
-    )
-
-
-def _what_if(context: JobContext, job: ScopedRequest) -> JobAnswer:
-    request: WhatIfRequest = job.request
-    found = dict(answers_of(context, job.scope, FleetRequest(WHAT_IF, request), "pulsar"))
-    totals = totals_of(found["pairs"])
-    write(context, {**found, "totals": totals})
-    tables = {
-        "pairs": "Every pair of strategies in each cluster, best first.",
-        "totals": "The same pairs summed over the clusters.",
-    }
-    problem = failed(found, tables)
-    return JobAnswer(
-        sentence=what_if_sentence(found["pairs"], totals) + problem,
-        tables=tables,
-        facts={"pairs": found["pairs"].num_rows, "target": request.target},
-    )
 
 
 def _topics(context: JobContext, scope: TopicsScope) -> JobAnswer:
@@ -146,34 +84,10 @@ def topic_tables(found: TopicLoads) -> dict[str, pa.Table]:
 
 
 KINDS: Final = (
-    JobKind(
-        name="shed",
-        title="What each strategy would unload",
-        answers="What would every shedding strategy do in every cluster, and why?",
-        scope=FleetScope,
-        request=ShedRequest,
-        run=_shed,
-        system="pulsar",
-    ),
-    JobKind(
-        name="place",
-        title="Where every bundle would go",
-        answers="Which broker would get each bundle, and which bundles stay unassigned?",
-        scope=FleetScope,
-        request=PlaceRequest,
-        run=_place,
-        system="pulsar",
-    ),
+    kind_of(strategies.OPERATION),
+    kind_of(namespaces.OPERATION),
     kind_of(seeds.OPERATION),
-    JobKind(
-        name="what_if",
-        title="Every pair of strategies on every cluster",
-        answers="Which shedding and placement would bring each cluster within the target?",
-        scope=PoolScope,
-        request=WhatIfRequest,
-        run=_what_if,
-        system="pulsar",
-    ),
+    kind_of(what_if.OPERATION),
     JobKind(
         name="topics",
         title="Topic placement",

@@ -1,4 +1,4 @@
-"""The same simulation once a seed, as tables: what jobs ask of each cluster."""
+"""The same simulation once a seed, as tables: for jobs."""
 
 from __future__ import annotations
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from core.facts import Assumed
+from core.operations.balance import balance_tables
+from core.operations.operation import Rows
 from core.pegasus.balance.model import BalanceOptions, Pick
 from core.pegasus.balance.request import BalanceRequest
 from core.pegasus.balance.rounds import BalanceRound, rounds_until_converged
@@ -17,37 +17,26 @@ from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.view import ClusterView
 from core.progress import Progress
 from core.snapshot.pegasus import load_pegasus_snapshot
-from core.snapshot.store import load_manifest
-from core.spark.fleet import FleetRequest
 from core.spark.pegasus.balance import SparkRounds
-from core.spark.pegasus.jobs.balance import BALANCE, balance_tables
-
-MAX_PARTITIONS: Final = 50_000
-"""Up to so many partitions, one task is done before several would have begun."""
 
 
-def spread_by_table(
-    directory: Path, request: FleetRequest[Any]
-) -> Callable[[SparkSession, Progress], Mapping[str, pa.Table]] | None:
-    """Return the distributed operation of a snapshot directory, or ``None`` if small.
+def spread_balance(
+    spark: SparkSession,
+    directory: str,
+    _: Assumed,
+    request: BalanceRequest,
+    progress: Progress,
+) -> Rows:
+    """Balance the tables of a snapshot directory; see :data:`core.operations.operation.Spread`.
 
-    Only rounds of the balancer are spread.
+    Who holds what is a few numbers per partition, which fit here.
 
     Raises:
-        SnapshotError: There is none.
+        InputError: A switch does not exist.
+        IncompleteSnapshotError: Partitions of some table were not read.
+        ComputeError: Spark failed.
+        JobStoppedError: A person stopped it.
     """
-    if request.operation is not BALANCE:
-        return None
-    found = load_manifest(directory)[1].tables.get("partitions")
-    is_large = found is not None and found.rows > MAX_PARTITIONS
-    return partial(_by_table, directory, request.request) if is_large else None
-
-
-def _by_table(
-    directory: Path, request: BalanceRequest, spark: SparkSession, progress: Progress
-) -> Mapping[str, pa.Table]:
-    """Have tables of Pegasus balanced by tasks; who holds what is a few numbers a partition."""
-    facts = PegasusFacts(load_pegasus_snapshot(directory))
     on_spark = SparkRounds(spark, progress)
 
     def rounds_of(view: ClusterView, options: BalanceOptions, pick: Pick) -> Iterator[BalanceRound]:
@@ -56,4 +45,4 @@ def _by_table(
             return on_spark.rounds(view, options)
         return rounds_until_converged(view, options, pick)
 
-    return balance_tables(facts, request, rounds_of)
+    return balance_tables(PegasusFacts(load_pegasus_snapshot(Path(directory))), request, rounds_of)

@@ -32,7 +32,7 @@ from core.pulsar.rules.verdict import verdict_of
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import Manifest, PulsarSnapshot, TableManifest
 from core.snapshot.store import load_manifest, load_snapshot
-from core.spark.pulsar.large.size import is_large
+from core.spark.size import is_large
 from core.units import format_ago, format_ratio
 from dashboard import services
 from dashboard.cli import answers, plan_answers

@@ -29,7 +29,7 @@ from core.spark.pulsar.large.cluster import CLIENTS, NEEDED, LargeCluster
 from core.spark.pulsar.large.map_order import BucketOrders
 from core.spark.pulsar.large.place import sendable
 from core.spark.pulsar.large.reduced import ReducedCluster
-from core.spark.pulsar.large.size import MAX_PLACED
+from core.spark.size import MAX_PLACED
 from core.units import pluralize
 
 _GROUPS: Final = 16

@@ -7,16 +7,21 @@ remembers of bundles without topics, and the anti-affinity groups, are few and g
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Final
 from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import SparkSession
 
+from core.facts import Assumed
+from core.operations.operation import Rows
+from core.operations.place.namespaces import NAMESPACES, by_namespace, place_tables
+from core.progress import Progress
 from core.pulsar.bundle_counts import Codes, Ints, RangeCounts, row_index
 from core.pulsar.placement import find_strategy
 from core.pulsar.placement.model import PlacementTable
@@ -25,7 +30,6 @@ from core.pulsar.requests import PlaceRequest
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import LoadView
 from core.spark.progress import followed
-from core.spark.pulsar.jobs.place import NAMESPACES, by_namespace, place_tables
 from core.spark.pulsar.large.cluster import LargeCluster
 from core.spark.pulsar.large.map_order import BucketOrders
 from core.spark.pulsar.large.reduced import ReducedCluster
@@ -38,8 +42,23 @@ _COLUMNS: Final = ("namespace", "is_broker_bound")
 _BASE_COLUMNS: Final = ("range_counts", "group_counts")
 
 
-def large_placement(cluster: LargeCluster, request: PlaceRequest) -> Mapping[str, pa.Table]:
-    """Return the tables that :func:`core.spark.pulsar.jobs.place.place_cluster` gives.
+def spread_placement(
+    spark: SparkSession,
+    directory: str,
+    _: Assumed,
+    request: PlaceRequest,
+    progress: Progress,
+) -> Rows:
+    """Place the bundles of a snapshot directory; see :data:`core.operations.operation.Spread`.
+
+    Raises:
+        UnknownNameError, ComputeError, JobStoppedError: See :func:`large_placement`.
+    """
+    return large_placement(LargeCluster.of(spark, Path(directory), progress), request)
+
+
+def large_placement(cluster: LargeCluster, request: PlaceRequest) -> Rows:
+    """Place all bundles, as :func:`core.operations.place.namespaces.place_bundles` does in process.
 
     Args:
         cluster: The whole.

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
+from pyspark.sql import SparkSession
+
 from core.errors import ComputeError
+from core.facts import Assumed
+from core.operations.operation import Rows
+from core.operations.shed.strategies import shed_tables, throughput_by_bundle
+from core.progress import Progress
+from core.pulsar.requests import ShedRequest
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import Round, shed_rounds, strategy_rounds
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.view import LoadView
+from core.snapshot import LoadManager
 from core.spark.pulsar.large.cluster import LargeCluster
 from core.spark.pulsar.large.map_order import BucketOrders
 from core.spark.pulsar.large.reduced import ReducedCluster, missing_of
@@ -19,6 +28,23 @@ from core.spark.pulsar.large.reduced import ReducedCluster, missing_of
 _MAX_TURNS: Final = 40
 TRACED_ROUNDS: Final = 10
 """Rounds whose gates can be read afterwards; a trace looks at bundles of its own."""
+
+
+def spread_strategies(
+    spark: SparkSession,
+    directory: str,
+    _: Assumed,
+    request: ShedRequest,
+    progress: Progress,
+) -> Rows:
+    """Shed on a snapshot directory; see :data:`core.operations.operation.Spread`.
+
+    Raises:
+        UnknownNameError: No such strategy.
+        ComputeError, JobStoppedError: See :func:`large_rounds`.
+    """
+    cluster = LargeCluster.of(spark, Path(directory), progress)
+    return shed_tables(PartitionedCluster(cluster), request)
 
 
 def large_rounds(
@@ -86,3 +112,35 @@ class _RoundInput:
         for done in rounds[:TRACED_ROUNDS]:
             len(done.decision.trace)  # stored with the decision
         return rounds
+
+
+@dataclass(frozen=True)
+class PartitionedCluster:
+    """A cluster whose bundles stay on Spark: a :class:`core.operations.shed.strategies.Decider`."""
+
+    cluster: LargeCluster
+
+    @property
+    def manager(self) -> LoadManager:
+        """Its load manager."""
+        return self.cluster.manifest.load_manager
+
+    def settings(self, overrides: Mapping[str, object]) -> EffectiveSettings:
+        """Return the active settings with assumptions on top."""
+        return self.cluster.settings(overrides)
+
+    def rounds(
+        self, strategy: AnyStrategy, settings: EffectiveSettings, request: ShedRequest
+    ) -> Sequence[Round]:
+        """Return the rounds of a request."""
+        return large_rounds(
+            self.cluster,
+            strategy,
+            settings,
+            request.rounds,
+            is_strategy_only=request.strategy_only,
+        )
+
+    def throughputs(self, bundles: Sequence[str]) -> Mapping[str, float]:
+        """Return bytes/s of bundles by their names."""
+        return throughput_by_bundle(self.cluster.named(bundles)) if bundles else {}

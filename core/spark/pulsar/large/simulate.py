@@ -21,6 +21,8 @@ from core.ids import namespace_of
 from core.operations.operation import Rows
 from core.operations.simulate import Simulated, simulated
 from core.operations.simulate.seeds import simulated_seeds
+from core.planning.what_if.compare import compared
+from core.planning.what_if.request import WhatIfRequest
 from core.progress import Progress
 from core.pulsar.bundle_counts import Ints
 from core.pulsar.facts import PulsarFacts
@@ -56,7 +58,7 @@ from core.spark.pulsar.large.evolved import EvolvedCluster
 from core.spark.pulsar.large.map_order import BucketOrders
 from core.spark.pulsar.large.reduced import ReducedCluster, missing_of
 from core.spark.pulsar.large.scan import CODE, NAMED, OWN, ROW, Edits, Part
-from core.spark.pulsar.large.size import MAX_PLACED
+from core.spark.size import MAX_PLACED
 from core.units import pluralize
 
 _MAX_TURNS: Final = 40
@@ -145,6 +147,30 @@ def spread_seeds(
             )
 
         return simulated_seeds(cluster.skeleton, request, simulate)
+
+
+def spread_pairs(
+    spark: SparkSession,
+    directory: str,
+    _: Assumed,
+    request: WhatIfRequest,
+    progress: Progress,
+) -> Rows:
+    """Simulate every pair on a snapshot directory; see :data:`core.operations.operation.Spread`.
+
+    Raises:
+        InputError, ComputeError, JobStoppedError: See :func:`large_simulation`.
+    """
+    cluster = LargeCluster.of(spark, Path(directory), progress)
+    with cached_start(cluster) as start:
+
+        def simulate_pair(run: Run, placement: str) -> Simulation:
+            return large_simulation(
+                cluster, run, placement=placement, overrides=request.settings, start=start
+            )
+
+        now = start.measures(cluster.settings(request.settings))
+        return Rows({"pairs": compared(cluster.skeleton, request, now, simulate_pair)})
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from core.progress import Progress
 from core.pulsar.recent import RecentBundles
 from core.pulsar.requests import PlaceBundleRequest, ShedRequest
-from core.spark.pulsar.large.size import is_large
+from core.spark.size import is_large
 from dashboard.cli.pulsar import snapshots
 from dashboard.cli.pulsar.decisions import shed
 from dashboard.cli.pulsar.decisions.shed_answer import ShedAnswer

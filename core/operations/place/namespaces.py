@@ -1,21 +1,22 @@
-"""Who would get each bundle of many Pulsar clusters, were it the only one that moves."""
+"""The most likely broker of every bundle, by namespace, as tables: for jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from core.operations.operation import Job, JobSummary, Operation, Rows, Tables, counted_summary
+from core.progress import Progress
+from core.pulsar.facts import PulsarFacts
 from core.pulsar.placement import place_all
 from core.pulsar.placement.model import PlacementTable
 from core.pulsar.requests import PlaceRequest
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
-from core.snapshot import PulsarSnapshot
-from core.spark.fleet import Operation, require_system
+from core.units import pluralize
 
 PLACEMENT: Final = pa.schema(
     [
@@ -42,20 +43,19 @@ NAMESPACES: Final = pa.schema(
 """One row a namespace: its bundles share one distribution."""
 
 
-def place_cluster(snapshot: PulsarSnapshot, request: PlaceRequest) -> Mapping[str, pa.Table]:
-    """Place all bundles of a cluster.
+def place_bundles(facts: PulsarFacts, request: PlaceRequest, _: Progress) -> Rows:
+    """Place all bundles of a cluster, each as if it were the only one that moves.
 
     Raises:
-        InputError: It is no Pulsar cluster.
         UnknownNameError: No such strategy.
     """
-    require_system(snapshot, "pulsar", "place bundles")
+    snapshot = facts.snapshot
     settings = effective_settings(snapshot, overrides=request.settings)
     table = place_all(LoadView.of(snapshot, settings), settings, strategy=request.strategy)
     return place_tables(table.strategy, table.why, by_namespace(table))
 
 
-def place_tables(strategy: str, why: str, namespaces: pa.Table) -> Mapping[str, pa.Table]:
+def place_tables(strategy: str, why: str, namespaces: pa.Table) -> Rows:
     """Return the tables of one cluster, whoever placed its bundles."""
     unassigned = namespaces.filter(pc.equal(namespaces["brokers"], 0))["bundles"]
     row = {
@@ -64,11 +64,8 @@ def place_tables(strategy: str, why: str, namespaces: pa.Table) -> Mapping[str, 
         "bundles": pc.sum(namespaces["bundles"]).as_py() or 0,
         "unassigned": pc.sum(unassigned).as_py() or 0,
     }
-    return {"placement": pa.Table.from_pylist([row], schema=PLACEMENT), "namespaces": namespaces}
-
-
-PLACE: Final = Operation(place_cluster, {"placement": PLACEMENT, "namespaces": NAMESPACES})
-"""Who would get each bundle, were it the only one that moves."""
+    placement = pa.Table.from_pylist([row], schema=PLACEMENT)
+    return Rows({"placement": placement, "namespaces": namespaces})
 
 
 def by_namespace(table: PlacementTable) -> pa.Table:
@@ -101,3 +98,33 @@ def _most_likely(table: PlacementTable) -> np.ndarray:
     best = np.full(table.offsets.size - 1, table.probability.size, np.int64)
     best[group[order][::-1]] = order[::-1]  # the first of each group is written last
     return best
+
+
+def _summary(found: Tables) -> JobSummary:
+    """Return the number of bundles, and of those without a broker."""
+    bundles = pc.sum(found["placement"]["bundles"]).as_py() or 0
+    unassigned = pc.sum(found["placement"]["unassigned"]).as_py() or 0
+    placed = f"{pluralize(bundles, 'bundle')} placed"
+    words = f"{placed}; {unassigned:,} stay unassigned." if unassigned else f"{placed}."
+    return counted_summary(found, "placement", words)
+
+
+OPERATION: Final = Operation(
+    name="place",
+    module=__name__,
+    help="""Show the most likely broker of every bundle, by namespace.""",
+    request=PlaceRequest,
+    answers={"pulsar": place_bundles},
+    spread={"pulsar": "core.spark.pulsar.large.place:spread_placement"},
+    job=Job(
+        title="Where every bundle would go",
+        question="Which broker would get each bundle, and which bundles stay unassigned?",
+        tables={
+            "placement": "Strategy and bundles without a broker, by cluster.",
+            "namespaces": "The most likely broker for the bundles of each namespace, and the "
+            "bundles that stay.",
+        },
+        summary=_summary,
+        schemas={"placement": PLACEMENT, "namespaces": NAMESPACES},
+    ),
+)

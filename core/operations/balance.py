@@ -1,15 +1,17 @@
-"""Rounds of the Pegasus balancer on many clusters, in its own policy or another one."""
+"""Rounds of the meta server's balancer, as tables: for jobs."""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from core.operations.operation import Job, JobSummary, Operation, Rows, Tables, counted_summary
 from core.pegasus.balance.model import BalanceOptions, Pick
 from core.pegasus.balance.request import BalanceRequest
 from core.pegasus.balance.rounds import (
@@ -23,8 +25,8 @@ from core.pegasus.balance.score import count_spread
 from core.pegasus.balance.settings import set_options
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.view import ClusterView
-from core.snapshot.pegasus import PegasusSnapshot
-from core.spark.fleet import Operation, require_system
+from core.progress import Progress
+from core.units import pluralize
 
 BALANCES: Final = pa.schema(
     [
@@ -56,21 +58,17 @@ PLANS: Final = pa.schema(
 Rounds = Callable[[ClusterView, BalanceOptions, Pick], Iterator[BalanceRound]]
 
 
-def balance_cluster(snapshot: PegasusSnapshot, request: BalanceRequest) -> Mapping[str, pa.Table]:
+def balance_rounds(facts: PegasusFacts, request: BalanceRequest, _: Progress) -> Rows:
     """Simulate the rounds of a cluster.
 
     Raises:
-        InputError: It is no Pegasus cluster, or a switch does not exist.
+        InputError: A switch does not exist.
         IncompleteSnapshotError: Partitions of some table were not read.
     """
-    require_system(snapshot, "pegasus", "propose plans")
-    facts = PegasusFacts(snapshot)
     return balance_tables(facts, request, rounds_until_converged)
 
 
-def balance_tables(
-    facts: PegasusFacts, request: BalanceRequest, rounds_of: Rounds
-) -> Mapping[str, pa.Table]:
+def balance_tables(facts: PegasusFacts, request: BalanceRequest, rounds_of: Rounds) -> Rows:
     """Return the tables of a cluster.
 
     Args:
@@ -86,17 +84,16 @@ def balance_tables(
     pick = pick_first if request.seed is None else pick_by_seed(request.seed)
     rounds = list(itertools.islice(rounds_of(facts.view(), options, pick), limit))
     plans = [row for number, one in enumerate(rounds, 1) for row in _plans(number, one)]
-    return {
-        "balances": pa.Table.from_pylist([_summary(options, rounds, assumed)], schema=BALANCES),
-        "plans": pa.Table.from_pylist(plans, schema=PLANS),
-    }
+    balance = _balance(options, rounds, assumed)
+    return Rows(
+        {
+            "balances": pa.Table.from_pylist([balance], schema=BALANCES),
+            "plans": pa.Table.from_pylist(plans, schema=PLANS),
+        }
+    )
 
 
-BALANCE: Final = Operation(balance_cluster, {"balances": BALANCES, "plans": PLANS})
-"""What the meta server would propose, round after round."""
-
-
-def _summary(
+def _balance(
     options: BalanceOptions, rounds: list[BalanceRound], assumed: list[str]
 ) -> dict[str, Any]:
     was, now = count_spread(rounds[0].before), count_spread(rounds[-1].after)
@@ -126,3 +123,30 @@ def _plans(number: int, done: BalanceRound) -> list[dict[str, Any]]:
         }
         for plan in done.plans
     ]
+
+
+def _summary(found: Tables) -> JobSummary:
+    """Return the number of plans."""
+    plans = pc.sum(found["balances"]["plans"]).as_py() or 0
+    words = f"the meta servers would execute {pluralize(plans, 'plan')}."
+    return counted_summary(found, "balances", words)
+
+
+OPERATION: Final = Operation(
+    name="balance",
+    module=__name__,
+    help="""Simulate the meta server's balancer, round by round.""",
+    request=BalanceRequest,
+    answers={"pegasus": balance_rounds},
+    spread={"pegasus": "core.spark.pegasus.large:spread_balance"},
+    job=Job(
+        title="What the Pegasus balancers would propose",
+        question="Which replicas would move in each Pegasus cluster, round by round?",
+        tables={
+            "balances": "Rounds and plans of each cluster, and the spread before and after.",
+            "plans": "Every partition that changes, round by round.",
+        },
+        summary=_summary,
+        schemas={"balances": BALANCES, "plans": PLANS},
+    ),
+)

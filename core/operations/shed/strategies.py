@@ -1,4 +1,4 @@
-"""What the balancer of each of many Pulsar clusters would unload, round by round."""
+"""The unloads of every strategy, round by round, as tables: for jobs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from core.operations.operation import Job, JobSummary, Operation, Rows, Tables, counted_summary
+from core.progress import Progress
+from core.pulsar.facts import PulsarFacts
 from core.pulsar.requests import ALL, ShedRequest
 from core.pulsar.settings import SHEDDING_SWITCHES, EffectiveSettings, effective_settings
 from core.pulsar.shedding import (
@@ -24,7 +27,7 @@ from core.pulsar.shedding import (
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.view import LoadView
 from core.snapshot import LoadManager, PulsarSnapshot
-from core.spark.fleet import Operation, require_system
+from core.units import pluralize
 
 _CONFIGURED: Final = "loadBalancerLoadSheddingStrategy"
 
@@ -82,18 +85,16 @@ class Decider(Protocol):
         ...
 
 
-def shed_cluster(snapshot: PulsarSnapshot, request: ShedRequest) -> Mapping[str, pa.Table]:
+def shed_bundles(facts: PulsarFacts, request: ShedRequest, _: Progress) -> Rows:
     """Return the unloads of a cluster's strategies, even if shedding is off.
 
     Raises:
-        InputError: It is no Pulsar cluster.
         UnknownNameError: No such strategy.
     """
-    require_system(snapshot, "pulsar", "shed bundles")
-    return shed_tables(_LoadedCluster(snapshot), request)
+    return shed_tables(_LoadedCluster(facts.snapshot), request)
 
 
-def shed_tables(decider: Decider, request: ShedRequest) -> Mapping[str, pa.Table]:
+def shed_tables(decider: Decider, request: ShedRequest) -> Rows:
     """Return the tables of one cluster, whoever decides for it.
 
     Raises:
@@ -113,14 +114,12 @@ def shed_tables(decider: Decider, request: ShedRequest) -> Mapping[str, pa.Table
             moves += found
             row = _round(name, number, done, found)
             rounds.append(row | {"is_configured": name == configured})
-    return {
-        "rounds": pa.Table.from_pylist(rounds, schema=ROUNDS),
-        "moves": pa.Table.from_pylist(moves, schema=MOVES),
-    }
-
-
-SHED: Final = Operation(shed_cluster, {"rounds": ROUNDS, "moves": MOVES})
-"""What strategies would unload, round by round."""
+    return Rows(
+        {
+            "rounds": pa.Table.from_pylist(rounds, schema=ROUNDS),
+            "moves": pa.Table.from_pylist(moves, schema=MOVES),
+        }
+    )
 
 
 def _names(strategy: str | None, configured: str) -> tuple[str, ...]:
@@ -201,3 +200,32 @@ def _moves(flows: Mapping[str, float], name: str, number: int, done: Round) -> l
             }
         )
     return found
+
+
+def _summary(found: Tables) -> JobSummary:
+    """Return the number of strategies and of their unloads."""
+    moves = pc.sum(found["rounds"]["moves"]).as_py() or 0
+    count = len(set(found["rounds"]["strategy"].to_pylist()))
+    names = "1 strategy" if count == 1 else f"{count} strategies"
+    words = f"{names} would unload {pluralize(moves, 'bundle')} in total."
+    return counted_summary(found, "rounds", words)
+
+
+OPERATION: Final = Operation(
+    name="shed",
+    module=__name__,
+    help="""Show the unloads of every shedding strategy, round by round.""",
+    request=ShedRequest,
+    answers={"pulsar": shed_bundles},
+    spread={"pulsar": "core.spark.pulsar.large.shed:spread_strategies"},
+    job=Job(
+        title="What each strategy would unload",
+        question="What would every shedding strategy do in every cluster, and why?",
+        tables={
+            "rounds": "What each strategy would do in each cluster, and why.",
+            "moves": "Every selected bundle, with its most likely destination.",
+        },
+        summary=_summary,
+        schemas={"rounds": ROUNDS, "moves": MOVES},
+    ),
+)

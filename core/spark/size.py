@@ -11,6 +11,9 @@ from core.snapshot.store import load_manifest
 MAX_BUNDLES: Final = MAX_TRIED
 """Up to so many, turning points of a shedding decision are sought, which looks at all of them."""
 
+MAX_PARTITIONS: Final = 50_000
+"""Up to so many partitions, one task is done before several would have begun."""
+
 MAX_PLACED: Final = 100_000
 """Up to so many bundles that lose their broker are brought to one process, some 60 MB, which places
 them one after the other as the leader does."""
@@ -22,5 +25,6 @@ def is_large(directory: Path) -> bool:
     Raises:
         SnapshotError: There is none.
     """
-    found = load_manifest(directory)[1].tables.get("bundles")
-    return found is not None and found.rows > MAX_BUNDLES
+    tables = load_manifest(directory)[1].tables
+    limits = {"bundles": MAX_BUNDLES, "partitions": MAX_PARTITIONS}
+    return any(name in tables and tables[name].rows > limit for name, limit in limits.items())

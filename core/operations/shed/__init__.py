@@ -1,0 +1,1 @@
+"""Rounds of the shedding strategies, on snapshots."""
