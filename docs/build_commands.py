@@ -34,7 +34,7 @@ Tasks step by step: [guides](../guides/README.md).
 - The configuration is `--config FILE`, else `TRIMTAB_CONFIG`, else `./trimtab.toml`.
 - Only `apply`, `undo` and `pegasus ... --apply` change a cluster, and only one with
   `read_only = false`.
-- Tables fit the terminal, or COLUMNS: long names are shortened and columns left out. `--wide` shows
+- Tables fit the terminal, or COLUMNS: long names are shortened and columns omitted. `--wide` shows
   all of them, `--json` every value.
 - `eval "$(trimtab completion bash)"` lets Tab complete commands, options and names; zsh and fish:
   [`trimtab completion`](#trimtab-completion).

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
+import shutil
 import subprocess
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -19,6 +20,12 @@ ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 FILE = re.compile(r"`([a-z_.][\w.-]*(?:/[\w.-]+)*/[a-z_]\w*\.(?:py|md|toml|json|proto))`")
 """A file in backquotes; one with a name in capitals stands for many."""
+
+FOLDER = re.compile(r"`((?:core|connectors|dashboard|tests|docs|bench)(?:/[\w.-]+)*)/?`")
+MODULE = re.compile(r"`((?:core|connectors|dashboard)(?:\.\w+)+)`")
+TARGET = re.compile(r"(?:`|^)make ([a-z-]+)", re.MULTILINE)
+EXAMPLES = ("finding", "strategy", "step", "operation", "page")
+"""Worked examples of CONTRIBUTING, in the order in which they apply."""
 
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
@@ -117,3 +124,68 @@ def test_files_that_documents_name_are_there() -> None:
         and not any((base / name).is_file() for base in (page.parent, ROOT))
     ]
     assert not offenders
+
+
+def test_folders_and_modules_that_documents_name_are_there() -> None:
+    offenders = []
+    for page in documents():
+        if page.name == "CHANGELOG.md":
+            continue
+        text = page.read_text(encoding="utf-8")
+        offenders += [
+            f"{page.relative_to(ROOT)}: {name}"
+            for name in FOLDER.findall(text)
+            if not (ROOT / name).exists() and name == name.lower()  # else it stands for many
+        ]
+        offenders += [
+            f"{page.relative_to(ROOT)}: {name}"
+            for name in MODULE.findall(text)
+            if not is_importable(name)
+        ]
+    assert not offenders
+
+
+def is_importable(name: str) -> bool:
+    """Return whether a module, or a module's attribute of at most two parts, is there."""
+    parts = name.split(".")
+    for end in range(len(parts), max(len(parts) - 3, 1), -1):
+        path = ROOT.joinpath(*parts[:end])
+        file = (
+            path.with_suffix(".py") if path.with_suffix(".py").is_file() else path / "__init__.py"
+        )
+        if file.is_file():
+            return all(f"{part}" in file.read_text(encoding="utf-8") for part in parts[end:])
+    return False
+
+
+def test_tasks_that_documents_name_are_in_the_makefile() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    offenders = [
+        f"{page.relative_to(ROOT)}: make {name}"
+        for page in pages
+        for name in TARGET.findall(page.read_text(encoding="utf-8"))
+        if name not in targets
+    ]
+    assert not offenders
+
+
+def test_examples_of_contributing_apply(tmp_path: Path) -> None:
+    """A changed line that an example touches: renew the diff in ``docs/examples``."""
+    for name in EXAMPLES:
+        diff = ROOT / "docs" / "examples" / f"{name}.diff"
+        for file in re.findall(r"^--- a/(.+)$", diff.read_text(encoding="utf-8"), re.MULTILINE):
+            if not (tmp_path / file).exists():
+                (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / file, tmp_path / file)
+        subprocess.run(["git", "apply", "-C0", str(diff)], cwd=tmp_path, check=True)
+
+
+def test_lines_shown_in_contributing_are_those_of_the_examples() -> None:
+    diffs = "".join(one.read_text() for one in (ROOT / "docs" / "examples").glob("*.diff"))
+    written = {line.rstrip() for line in diffs.splitlines()}
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```diff\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    assert len(lines) > 100
+    assert [line for line in lines if line and line not in written] == []

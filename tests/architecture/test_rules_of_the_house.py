@@ -152,9 +152,9 @@ def test_no_tracked_text_names_a_place_of_one_machine() -> None:
 
 def test_top_level_is_what_it_is_meant_to_be() -> None:
     allowed = {
-        ".ci", ".gitignore", ".streamlit", "CHANGELOG.md", "LICENSE", "Makefile", "README.md",
-        "bench", "connectors", "core", "dashboard", "docs", "mkdocs.yml", "pyproject.toml",
-        "requirements-dev.lock", "requirements.lock", "tests",
+        ".ci", ".gitignore", ".streamlit", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile",
+        "README.md", "bench", "connectors", "core", "dashboard", "docs", "mkdocs.yml",
+        "pyproject.toml", "requirements-dev.lock", "requirements.lock", "tests",
     }  # fmt: skip
     found = {path.relative_to(ROOT).parts[0] for path in tracked_files()}
     assert found <= allowed
