@@ -189,3 +189,36 @@ def test_lines_shown_in_contributing_are_those_of_the_examples() -> None:
     lines = [line for block in blocks for line in block.splitlines()]
     assert len(lines) > 100
     assert [line for line in lines if line and line not in written] == []
+
+
+MAX_MODULES = 5
+"""Modules of a folder without a README."""
+
+NAMED = re.compile(r"`((?:\.\./)*(?:[a-z_]\w*/)*[a-z_]\w*\.py)`")
+
+
+def folders() -> list[Path]:
+    packages = (ROOT / name for name in ("core", "connectors", "dashboard"))
+    return sorted({path.parent for package in packages for path in package.rglob("*.py")})
+
+
+def test_larger_folders_have_a_readme() -> None:
+    offenders = [
+        str(folder.relative_to(ROOT))
+        for folder in folders()
+        if len([one for one in folder.glob("*.py") if one.name != "__init__.py"]) > MAX_MODULES
+        and not (folder / "README.md").is_file()
+    ]
+    assert not offenders
+
+
+def test_modules_that_a_readme_names_are_in_its_folder() -> None:
+    offenders = [
+        f"{folder.relative_to(ROOT)}/README.md: {name}"
+        for folder in folders()
+        if (folder / "README.md").is_file()
+        for name in NAMED.findall((folder / "README.md").read_text(encoding="utf-8"))
+        if not any((base / name).is_file() for base in (folder, folder.parent, ROOT))
+        and not any(folder.rglob(name))
+    ]
+    assert not offenders
