@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from core.system import Snapshot
 
@@ -45,3 +45,9 @@ def facts_of(snapshot: Snapshot, assumed: Assumed = NOTHING_ASSUMED) -> Any:
         assumed: Settings and release instead of the cluster's own.
     """
     return facts_module(snapshot.manifest.kind).facts(snapshot, assumed)
+
+
+def release_warnings(facts: Any) -> Sequence[str]:
+    """Return what is doubtful about the release of a cluster, in words."""
+    warnings: Sequence[str] = getattr(getattr(facts, "settings", None), "release_warnings", ())
+    return warnings

@@ -6,7 +6,7 @@ snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
@@ -15,16 +15,18 @@ import msgspec
 from starlette.responses import Response
 
 from core.errors import IncompleteSnapshotError, InputError
-from core.facts import Assumed, facts_module
+from core.facts import Assumed, facts_module, release_warnings
+from core.labels import labels_of
 from core.operations.operation import Operation, plain
 from core.operations.registry import operations
+from core.operations.sent import MEDIA_TYPE, packed
 from core.request import Request
 from core.snapshot.store import CachedSnapshot
 from dashboard import services
 from dashboard.api.jobs import job_schema, started
 from dashboard.api.resource import PRIVATE, Call, Resource, json_response
 from dashboard.api.schema import TEXT, answer_schema
-from dashboard.queries.answers import answer_of
+from dashboard.queries.answers import answer_of, facts_of_stored
 from dashboard.queries.snapshots import saved_snapshots
 
 CLUSTER: Final = {"cluster": "Name of the cluster."}
@@ -72,7 +74,22 @@ def _respond(operation: Operation[Any, Any], call: Call, request: Request) -> Re
     if operation.job and (_prefers_job(call) or _is_spread(operation, stored)):
         return _job(operation, call, request, assumed)
     answer = answer_of(stored, operation, request, assumed)  # first: a request may be wrong
+    if MEDIA_TYPE in call.http.headers.get("accept", ""):
+        facts = facts_of_stored(stored, assumed)
+        content = packed(
+            answer, request, stored.taken_at, release_warnings(facts), _labels(call, facts)
+        )
+        return Response(content, headers=PRIVATE | tags(stored), media_type=MEDIA_TYPE)
     return of_snapshot(call, stored, lambda: plain(answer))
+
+
+def _labels(call: Call, facts: Any) -> Mapping[str, str]:
+    """Return the labels of brokers or nodes, by address."""
+    cluster = call.cluster
+    if not cluster.labels:
+        return {}
+    servers = services.system_of(call.config, cluster).servers(facts.snapshot)
+    return labels_of(cluster.labels, servers)
 
 
 def _prefers_job(call: Call) -> bool:

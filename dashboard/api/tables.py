@@ -9,6 +9,7 @@ import pyarrow as pa
 from starlette.responses import Response
 
 from core.errors import InputError
+from core.operations.sent import arrow_bytes
 from dashboard.api.resource import ARROW, PRIVATE, Call, json_response
 
 MAX_ROWS: Final = 1_000_000
@@ -36,8 +37,4 @@ def table_response(
         )
     if not call.accepts_arrow:
         return json_response({**body, "rows": table.to_pylist()}, headers=headers)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    content = sink.getvalue().to_pybytes()
-    return Response(content, headers=PRIVATE | dict(headers or {}), media_type=ARROW)
+    return Response(arrow_bytes(table), headers=PRIVATE | dict(headers or {}), media_type=ARROW)

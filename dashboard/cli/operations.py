@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import typer
 
-from core.errors import InputError, OpsError
-from core.facts import Assumed, facts_module, facts_of
-from core.operations.operation import Answer, Cells, Listing, Operation, Prose, plain
+from core.errors import InputError, OpsError, UnknownNameError
+from core.facts import Assumed, facts_module, facts_of, release_warnings
+from core.operations.operation import Answer, Operation, plain
+from core.operations.sent import SentAnswer, Shown, TextLine, lines_of
 from core.request import Request
 from core.snapshot.store import Storable, load_manifest
-from core.units import datetime_to_ms
 from dashboard import services
 from dashboard.cli import output
 from dashboard.cli.config import read_config
@@ -26,6 +29,7 @@ from dashboard.cli.options import (
     Json,
     OutTables,
     Release,
+    Server,
     Settings,
     Source,
     Sources,
@@ -54,6 +58,7 @@ class _Options:
     release: str | None
     on_spark: bool
     config: Path | None
+    server: str | None
 
 
 @dataclass(frozen=True)
@@ -61,16 +66,32 @@ class _Answered:
     """The answer for one cluster.
 
     Attributes:
-        answer: The answer.
-        now_ms: Time of the snapshot.
+        body: The JSON object.
+        lines: Returns the text for people.
+        tables: The tables by name.
         elapsed_ms: Time that it took.
-        warnings: About the release of the cluster.
+        warnings: Of the answer, and about the release of the cluster.
     """
 
-    answer: Answer
-    now_ms: int
+    body: dict[str, Any]
+    lines: Callable[[], Iterable[Shown]]
+    tables: Mapping[str, pa.Table]
     elapsed_ms: float
-    warnings: Sequence[str] = ()
+    warnings: Sequence[str]
+
+    @classmethod
+    def of(
+        cls,
+        answer: Answer,
+        request: Request,
+        taken_at: datetime,
+        elapsed_ms: float,
+        warnings: Sequence[str],
+    ) -> _Answered:
+        """Return an answer that was computed here."""
+        lines = partial(lines_of, answer, request, taken_at)
+        told = (*answer.warnings, *warnings)
+        return cls(plain(answer), lines, answer.tables, elapsed_ms, told)
 
 
 Loads = Mapping[str, Callable[[], Storable]]
@@ -87,12 +108,17 @@ def app_of(operation: Operation[Any, Any]) -> typer.Typer:
         settings: Settings = None,
         release: Release = None,
         engine: EngineName = "local",
+        server: Server = None,
         config: Config = None,
         as_json: Json = False,
     ) -> int:
         on_spark = is_spark(engine)
-        sources = _sources(operation, source, config)
-        options = _Options(sources, out, settings or (), release, on_spark, config)
+        if server is not None and on_spark:
+            raise UsageFaultError(
+                "--server and --engine spark cannot be combined.", hint="Omit one of them."
+            )
+        sources = _sources(operation, source, config, server)
+        options = _Options(sources, out, settings or (), release, on_spark, config, server)
         return _answer(operation, request, options, as_json=as_json)
 
     if operation.is_many:
@@ -109,8 +135,13 @@ def app_of(operation: Operation[Any, Any]) -> typer.Typer:
 
 
 def _sources(
-    operation: Operation[Any, Any], given: str | list[str], config: Path | None
+    operation: Operation[Any, Any],
+    given: str | list[str],
+    config: Path | None,
+    server: str | None,
 ) -> list[str]:
+    if server is not None:  # its configuration has the clusters
+        return [given] if isinstance(given, str) else list(dict.fromkeys(given))
     if isinstance(given, str):
         return [single_source(given, config)]
     return list(spelled_out(given, config, _only_kind(operation)))
@@ -125,40 +156,97 @@ def _only_kind(operation: Operation[Any, Any]) -> str:
 def _answer(
     operation: Operation[Any, Any], request: Request, options: _Options, *, as_json: bool
 ) -> int:
-    kinds = [_kind(operation, source, options.config) for source in options.sources]
-    try:
-        assumed = facts_module(kinds[0]).assumed(options.settings, options.release)
-    except InputError as exc:
-        raise UsageFaultError(exc.message, hint=exc.hint) from exc
-    loads = {
-        name: _load(source, kind, options.config)
-        for name, source, kind in zip(_names(options.sources), options.sources, kinds, strict=True)
-    }
-    run = _on_spark if options.on_spark else _here
-    answers = run(operation, request, options, loads, assumed)
+    if options.server is not None:
+        answers = _on_server(operation, request, options, options.server)
+    else:
+        kinds = [_kind(operation, source, options.config) for source in options.sources]
+        assumed = _assumed(options, kinds[0])
+        loads = {
+            name: _load(source, kind, options.config)
+            for name, source, kind in zip(
+                _names(options.sources), options.sources, kinds, strict=True
+            )
+        }
+        run = _on_spark if options.on_spark else _here
+        answers = run(operation, request, options, loads, assumed)
     if len(answers) > 1:
-        return _print_all(operation, request, answers, as_json=as_json)
+        return _print_all(operation, answers, as_json=as_json)
     (only,) = answers.values()
     if isinstance(only, OpsError):
         raise only
-    write_tables(options.out, only.answer.tables)
-    return emit(_printable(operation, request, only), as_json=as_json)
+    write_tables(options.out, only.tables)
+    return emit(_printable(operation, only), as_json=as_json)
 
 
-def _printable(operation: Operation[Any, Any], request: Request, done: _Answered) -> output.Answer:
+def _assumed(options: _Options, kind: str) -> Assumed:
+    """Return the settings and the release to assume.
+
+    Raises:
+        UsageFaultError: One of them does not fit.
+    """
+    try:
+        assumed: Assumed = facts_module(kind).assumed(options.settings, options.release)
+    except InputError as exc:
+        raise UsageFaultError(exc.message, hint=exc.hint) from exc
+    return assumed
+
+
+def _on_server(
+    operation: Operation[Any, Any], request: Request, options: _Options, server: str
+) -> Mapping[str, _Answered | OpsError]:
+    """Return the answers of a running Trimtab.
+
+    Raises:
+        InputError: Its address is none.
+        RemoteError: It cannot be reached.
+        UnknownNameError: It has no such cluster.
+        UsageFaultError: The system of a cluster has no answer, or an assumption does not fit.
+    """
+    from trimtab.client import Client  # noqa: PLC0415  # commands must start fast
+
+    client = Client(server)
+    STATUS.start(f"trimtab: asking {client.server}")
+    kinds = {one["name"]: one["kind"] for one in client.clusters()}
+    for name in options.sources:
+        if name not in kinds:
+            raise UnknownNameError.of("cluster", name, kinds, place=client.server)
+        _check_answers(operation, name, kinds[name])
+    _assumed(options, kinds[options.sources[0]])
+    answers: dict[str, _Answered | OpsError] = {}
+    for name in options.sources:
+        started = time.perf_counter()
+        try:
+            found = client.answer(
+                operation, name, request, settings=options.settings, release=options.release
+            )
+        except OpsError as error:
+            answers[name] = error
+        else:
+            elapsed_ms = (time.perf_counter() - started) * 1000
+            sent = found.sent
+            lines = partial(_labeled_lines, sent)
+            answers[name] = _Answered(sent.body, lines, found.tables, elapsed_ms, sent.warnings)
+    return answers
+
+
+def _labeled_lines(sent: SentAnswer) -> Iterable[Shown]:
+    output.LABELS.set(sent.labels)
+    return sent.lines
+
+
+def _printable(operation: Operation[Any, Any], done: _Answered) -> output.Answer:
     """Return an answer as a command prints it, after its warnings."""
-    for sentence in (*done.answer.warnings, *done.warnings):
+    for sentence in done.warnings:
         output.warn(sentence)
-    body = plain(done.answer)
+    body = dict(done.body)
     if operation.is_timed:
         warnings = {"warnings": body.pop("warnings")} if "warnings" in body else {}
         body |= {"elapsed_ms": round(done.elapsed_ms, 3), **warnings}
-    return output.Answer(body, lambda: show(done.answer, request, done.now_ms))
+    return output.Answer(body, lambda: show(done.lines()))
 
 
 def _print_all(
     operation: Operation[Any, Any],
-    request: Request,
     answers: Mapping[str, _Answered | OpsError],
     *,
     as_json: bool,
@@ -175,7 +263,7 @@ def _print_all(
             code = max(code, output.exit_code(done) if as_json else fail(done, as_json=False))
             bodies[name] = {"error": done.as_json()}
             continue
-        printable = _printable(operation, request, done)
+        printable = _printable(operation, done)
         bodies[name] = output.with_warnings(printable.body)
         if not as_json:
             printable.show()
@@ -195,21 +283,16 @@ def _here(
     for name, load in loads.items():
         try:
             facts = facts_of(load(), assumed)
-            warnings = _release_warnings(facts)
+            warnings = release_warnings(facts)
             started = time.perf_counter()
             answer = operation.answer(facts, request, STATUS)
         except OpsError as error:
             answers[name] = error
         else:
             elapsed_ms = (time.perf_counter() - started) * 1000
-            now_ms = datetime_to_ms(facts.snapshot.manifest.taken_at)
-            answers[name] = _Answered(answer, now_ms, elapsed_ms, warnings)
+            taken_at = facts.snapshot.manifest.taken_at
+            answers[name] = _Answered.of(answer, request, taken_at, elapsed_ms, warnings)
     return answers
-
-
-def _release_warnings(facts: Any) -> Sequence[str]:
-    warnings: Sequence[str] = getattr(getattr(facts, "settings", None), "release_warnings", ())
-    return warnings
 
 
 def _on_spark(
@@ -223,7 +306,7 @@ def _on_spark(
     from core.spark.fleet import InDirectory  # noqa: PLC0415  # the same
 
     sources: dict[str, InDirectory | InMemory] = {}
-    found: dict[str, tuple[int, Sequence[str]]] = {}
+    found: dict[str, tuple[datetime, Sequence[str]]] = {}
     warnings: Sequence[str]
     for (name, load), given in zip(loads.items(), options.sources, strict=True):
         if is_path(given) and is_spread(operation, InDirectory(given)):
@@ -232,15 +315,17 @@ def _on_spark(
         else:
             facts = facts_of(load(), assumed)
             sources[name] = InMemory(facts.snapshot)
-            manifest, warnings = facts.snapshot.manifest, _release_warnings(facts)
-        found[name] = datetime_to_ms(manifest.taken_at), warnings
+            manifest, warnings = facts.snapshot.manifest, release_warnings(facts)
+        found[name] = manifest.taken_at, warnings
     engine = Engine(spark_session(read_config(options.config)))
     started = time.perf_counter()
     answers = engine.map(operation, sources, request, STATUS, assumed)
     elapsed_ms = (time.perf_counter() - started) * 1000
     return {
-        name: one if isinstance(one, OpsError) else _Answered(one, now_ms, elapsed_ms, warnings)
-        for name, (now_ms, warnings) in found.items()
+        name: one
+        if isinstance(one, OpsError)
+        else _Answered.of(one, request, taken_at, elapsed_ms, warnings)
+        for name, (taken_at, warnings) in found.items()
         for one in (answers[name],)
     }
 
@@ -260,9 +345,19 @@ def _kind(operation: Operation[Any, Any], source: str, config: Path | None) -> s
         clusters = read_config(config).clusters
         names = [one.name for one in clusters if not is_one or one.kind == only]
         raise unknown_source(source, names, f"{only.capitalize()} cluster" if is_one else "cluster")
+    _check_answers(operation, source, kind)
+    return kind
+
+
+def _check_answers(operation: Operation[Any, Any], source: str, kind: str) -> None:
+    """Refuse a cluster whose system has no answer.
+
+    Raises:
+        UsageFaultError: It has none.
+    """
     if kind in operation.answers:
-        return kind
-    if only:
+        return
+    if only := _only_kind(operation):
         check_kind(source, kind, only)
     raise UsageFaultError(
         f"{source} is a {kind} cluster; this command does not support it.",
@@ -294,33 +389,12 @@ def _load(source: str, kind: str, config: Path | None) -> Callable[[], Storable]
     return lambda: snapshot
 
 
-def show(answer: Answer, request: Request, now_ms: int) -> None:
-    """Print an answer for people.
-
-    Args:
-        answer: The answer.
-        request: The request that it answers.
-        now_ms: Time of the snapshot.
-    """
-    for line in answer.text(request):
-        if isinstance(line, Listing):
-            _show_rows(line, now_ms)
-        elif isinstance(line, Cells):
-            table(line.head, line.rows)
-            if line.rest:
-                print_line(f"... and {line.rest} more.")
-        else:
-            print_line(line, is_prose=isinstance(line, Prose))
-
-
-def _show_rows(listing: Listing, now_ms: int) -> None:
-    columns = listing.columns
-    rows = listing.rows.slice(0, listing.most).to_pylist()
-    table(
-        [one.heading for one in columns.values()],
-        [[one.text(row[one.name], now_ms) for one in columns.values()] for row in rows],
-        spare=[columns[name].heading for name in listing.spare],
-    )
-    more = listing.rows.num_rows - len(rows)
-    if more and listing.rest:
-        print_line(f"... and {more:,} more; {listing.rest}")
+def show(lines: Iterable[Shown]) -> None:
+    """Print the text of an answer."""
+    for line in lines:
+        if isinstance(line, TextLine):
+            print_line(line.text, is_prose=line.is_prose)
+            continue
+        table(line.head, line.rows, spare=line.spare)
+        if line.rest:
+            print_line(line.rest)

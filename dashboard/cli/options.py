@@ -44,6 +44,10 @@ MaybeSource = Annotated[
 EngineName = Annotated[
     str, typer.Option("--engine", help="local or spark; the result is the same.")
 ]
+Server = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="Ask the Trimtab at this address; TRIMTAB_TOKEN signs in."),
+]
 Config = Annotated[
     Path | None,
     typer.Option(

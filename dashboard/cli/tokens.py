@@ -12,6 +12,7 @@ from dashboard.cli.options import Config, Json
 from dashboard.cli.output import EXIT_DONE, Answer, emit, note, print_line, table
 from dashboard.cli.users import Groups
 from dashboard.services import access
+from trimtab.token import TOKEN_ENV, TOKEN_FILE_ENV
 
 app = typer.Typer()
 
@@ -71,7 +72,7 @@ def create_token(
     print_line(text)
     note(
         f"Token {key} is valid for {person} for {days:g} days. It is shown only once. Set it as "
-        f"{access.TOKEN_ENV}, or save it in the file set as {access.TOKEN_FILE_ENV}."
+        f"{TOKEN_ENV}, or save it in the file set as {TOKEN_FILE_ENV}."
     )
     return EXIT_DONE
 

@@ -16,6 +16,7 @@ from dashboard.cli.options import Config, Json
 from dashboard.cli.output import EXIT_DONE, Answer, emit, note, print_line, table
 from dashboard.cli.progress import STATUS
 from dashboard.services import access
+from trimtab.token import TOKEN_ENV
 
 app = typer.Typer()
 
@@ -99,9 +100,7 @@ def whoami(config_file: Config = None, as_json: Json = False) -> int:
             ],
         )
         if config.access.sign_in != "none" and who.source == "local":
-            print_line(
-                f"To act, set {access.TOKEN_ENV} to an API token of `trimtab tokens create`."
-            )
+            print_line(f"To act, set {TOKEN_ENV} to an API token of `trimtab tokens create`.")
 
     body = {
         "name": who.name,

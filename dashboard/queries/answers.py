@@ -20,12 +20,18 @@ MAX_ANSWERS: Final = 64
 _Assumed = tuple[tuple[tuple[str, object], ...], str | None]
 
 
-def _answered(key: tuple[CachedSnapshot, Operation[Any, Any], Request, _Assumed]) -> Any:
-    stored, operation, request, (settings, release) = key
+def facts_of_stored(stored: CachedSnapshot, assumed: Assumed) -> Any:
+    """Return the facts of a saved snapshot; without assumptions they are computed once."""
     kind = load_manifest(stored.path)[1].kind
     facts: Any = reading(stored) if kind == "pulsar" else pegasus_reading(stored).facts
-    if settings or release:
-        facts = facts_of(facts.snapshot, Assumed(dict(settings), release))
+    if assumed.settings or assumed.release:
+        return facts_of(facts.snapshot, assumed)
+    return facts
+
+
+def _answered(key: tuple[CachedSnapshot, Operation[Any, Any], Request, _Assumed]) -> Any:
+    stored, operation, request, (settings, release) = key
+    facts = facts_of_stored(stored, Assumed(dict(settings), release))
     return operation.answer(facts, request, NoProgress())
 
 

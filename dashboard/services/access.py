@@ -18,6 +18,7 @@ from core.plan.codec import dump_plan, load_plan, read_plan_file, signature_of
 from core.systems import steps_of
 from core.units import name_fault
 from dashboard import services
+from trimtab.token import token_of_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,12 +29,6 @@ if TYPE_CHECKING:
     from connectors.access.users import UserFile
     from core.plan.model import Plan
     from dashboard.services import Config
-
-TOKEN_ENV: Final = "TRIMTAB_TOKEN"  # noqa: S105  # the name of a variable
-"""Has the API token with which the command line signs in."""
-
-TOKEN_FILE_ENV: Final = "TRIMTAB_TOKEN_FILE"  # noqa: S105  # the same
-"""Names a file with the token, instead."""
 
 _AHEAD_S: Final = 300
 """By so much the clock of an OpenID provider may be ahead."""
@@ -62,26 +57,13 @@ def command_identity(config: Config) -> Identity:
         ForbiddenError: The token is not known, was revoked or has expired.
         ConfigError: The user file or the token's file cannot be read.
     """
-    text = _token()
+    text = token_of_environment()
     if config.access.sign_in == "none" or not text:
         return local_identity()
     from connectors.transport.redaction import register  # noqa: PLC0415  # commands must start fast
 
     register(text)
     return user_file(config).of_token(text, services.now())
-
-
-def _token() -> str:
-    text, file = os.environ.get(TOKEN_ENV, ""), os.environ.get(TOKEN_FILE_ENV, "")
-    if text or not file:
-        return text.strip()
-    try:
-        return Path(file).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as exc:
-        raise ForbiddenError(
-            f"Could not read the API token file {file}.",
-            hint=f"Correct {TOKEN_FILE_ENV}, or its owner and mode.",
-        ) from exc
 
 
 def proxied_identity(config: Config, headers: Mapping[str, str]) -> Identity | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("core", "connectors", "dashboard")
+PACKAGES = ("core", "connectors", "dashboard", "trimtab")
 HIDDEN = {"pandas", "streamlit"}
 ANOTHER_PROCESS = {"dashboard.app"}
 WITH_PANDAS = "core.spark"  # whoever makes a Spark session takes the hiding away

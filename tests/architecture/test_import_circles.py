@@ -8,7 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("core", "connectors", "dashboard")
+PACKAGES = ("core", "connectors", "dashboard", "trimtab")
 
 
 def module_name(path: Path) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("core", "connectors", "dashboard")
+PACKAGES = ("core", "connectors", "dashboard", "trimtab")
 
 
 def python_files(*folders: str) -> list[Path]:
@@ -154,7 +154,7 @@ def test_top_level_is_what_it_is_meant_to_be() -> None:
     allowed = {
         ".ci", ".gitignore", ".streamlit", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile",
         "README.md", "bench", "connectors", "core", "dashboard", "docs", "mkdocs.yml",
-        "pyproject.toml", "requirements-dev.lock", "requirements.lock", "tests",
+        "pyproject.toml", "requirements-dev.lock", "requirements.lock", "tests", "trimtab",
     }  # fmt: skip
     found = {path.relative_to(ROOT).parts[0] for path in tracked_files()}
     assert found <= allowed

@@ -13,7 +13,7 @@ from core.pulsar.shedding import SHEDDING_STRATEGIES
 
 ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "core" / "pulsar" / "catalogue"
-PACKAGES = ("core", "connectors", "dashboard")
+PACKAGES = ("core", "connectors", "dashboard", "trimtab")
 
 
 def declarations(source: str) -> Iterator[int]:

@@ -13,7 +13,7 @@ from core.step import StepBase
 from core.systems import STEPS
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("core", "connectors", "dashboard")
+PACKAGES = ("core", "connectors", "dashboard", "trimtab")
 KINDS = STEPS.kinds
 
 

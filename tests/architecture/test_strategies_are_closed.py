@@ -10,7 +10,7 @@ from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES, registry
 from core.pulsar.shedding.registry import SHEDDING_STRATEGIES
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("core", "connectors", "dashboard")
+PACKAGES = ("core", "connectors", "dashboard", "trimtab")
 OWN = {
     f"{module.replace('.', '/')}.py"
     for module in (registry.__name__, *(type(one).__module__ for one in SHEDDING_STRATEGIES))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from io import StringIO
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ from core.history.backtest.pulsar.system import PULSAR
 from core.operations.drill.pulsar import Drill
 from core.operations.drill.request import DrillRequest
 from core.operations.drill.tables import FAILURES, GROUPS, HOT
+from core.operations.sent import lines_of
 from dashboard.cli import backtest
 from dashboard.cli.history import analysis
 from dashboard.cli.operations import show
@@ -54,7 +56,7 @@ def test_a_drill_keeps_who_rises_most(capsys: pytest.CaptureFixture[str]) -> Non
         hot=HOT.of([]),
         groups=GROUPS.of([]),
     )
-    show(done, DrillRequest(), 0)
+    show(lines_of(done, DrillRequest(), datetime.fromtimestamp(0, UTC)))
     told = capsys.readouterr()
     for text in ("largest increase", "from", "to", BROKERS[1], "2.6%", "57.4%"):
         assert text in told.out

@@ -14,7 +14,7 @@ import pytest
 from connectors.config.model import TrimtabConfig
 from dashboard import services
 from dashboard.cli.main import run
-from dashboard.services import access
+from trimtab.token import TOKEN_ENV
 
 PLANTED = {
     "token": "planted-token-5b1f0a77c2",
@@ -113,7 +113,7 @@ def test_no_secret_is_printed_logged_or_written(place, capsys, caplog, monkeypat
     assert run(["users", "add", "ann"]) == 0
     assert run(["tokens", "create", "ann"]) == 0
     token = capsys.readouterr().out.strip()
-    monkeypatch.setenv(access.TOKEN_ENV, token)
+    monkeypatch.setenv(TOKEN_ENV, token)
     for command in COMMANDS:
         run(list(command))
     said = capsys.readouterr()

@@ -1,0 +1,1 @@
+"""Trimtab for programs: :class:`trimtab.client.Client` asks a running Trimtab."""
