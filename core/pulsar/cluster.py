@@ -102,6 +102,21 @@ class BrokerLoads:
         """Usage of each resource."""
         return ResourceShares.of_columns(self.values[:, _USAGES], self.limits)
 
+    def usage_with(
+        self, delta: Floats, settings: EffectiveSettings, rows: Ints | slice = slice(None)
+    ) -> Floats:
+        """Return the weighted usage of brokers once load has come or gone, ratio.
+
+        Args:
+            delta: Change of each resource, shape ``(..., n_rows, n_weighed)``.
+            settings: For the weights.
+            rows: Brokers; all by default.
+        Returns:
+            Shape ``(..., n_rows)``; NaN where unknown.
+        """
+        used = np.maximum(self.values[:, _USAGES][rows] + delta, 0.0)
+        return ResourceShares.of_columns(used, self.limits[rows]).weighted(settings)
+
     def table(self, brokers: pa.Table, is_touched: Flags) -> pa.Table:
         """Return the brokers with this load.
 

@@ -125,7 +125,7 @@ class ResourceShares:
     """Usage of each of :data:`WEIGHED` by broker.
 
     Attributes:
-        percents: Shape ``(n_brokers, 5)``, 32-bit values widened.
+        percents: Shape ``(..., n_brokers, 5)``, 32-bit values widened.
         is_known: Whether a report has any usage at all, per broker.
     """
 
@@ -139,8 +139,8 @@ class ResourceShares:
 
     @classmethod
     def of_columns(cls, used: Floats, limits: Floats) -> Self:
-        """Return those of usages and limits, ``(n_brokers, 5)``; NaN: unknown."""
-        is_known = np.asarray(~np.isnan(used[:, :_WITHOUT_HEAP]).all(axis=1), np.bool_)
+        """Return those of usages, ``(..., n_brokers, 5)``, and limits; NaN: unknown."""
+        is_known = np.asarray(~np.isnan(used[..., :_WITHOUT_HEAP]).all(axis=-1), np.bool_)
         return cls(percent_usage(used, limits).astype(np.float64), is_known)
 
     def largest(self, *, has_heap: bool = False) -> Floats:
@@ -159,7 +159,7 @@ class ResourceShares:
         """See :func:`weighted_max_usage`."""
         weights = np.array(list(resource_weights(settings).values()))
         with np.errstate(invalid="ignore"):
-            weighed = (self.percents * weights).max(axis=1) / 100.0
+            weighed = (self.percents * weights).max(axis=-1) / 100.0
         return np.where(self.is_known, weighed, np.nan)
 
     def threshold(self, settings: EffectiveSettings) -> Floats:

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 
 from core.arrays import column_values, row_of
 from core.errors import InvariantError
-from core.pulsar.load import WEIGHED, percent_usage, resource_weights
-from core.pulsar.settings import EffectiveSettings
+from core.pulsar.load import WEIGHED
 from core.schemas.pulsar import RATES
 from core.snapshot import PulsarSnapshot
 
@@ -38,6 +37,7 @@ AVERAGES: Final = tuple(prefix + name for prefix in ("short_", "long_") for name
 OWN: Final = (*RATES, *COUNTS, *AVERAGES)
 """What a bundle has of its own, under the same name in the brokers and in the bundles table."""
 
+_FLOWS: Final = ("msg_throughput_in", "msg_throughput_out")
 RESOURCES: Final = tuple(f"{name}_usage" for name in WEIGHED)
 CARRIED: Final = (*OWN, "bundle_count", *RESOURCES)
 """Components of what moves with a bundle, in the order of the columns below."""
@@ -100,23 +100,47 @@ def carried_by(snapshot: PulsarSnapshot, bundle_rows: Ints) -> TransferredLoad:
     return TransferredLoad(amounts, counted_at, owned_at, missing)
 
 
-def amounts_of(bundles: Columns, brokers: Columns, counted_at: Ints) -> Floats:
-    """Return the load of bundles, ``(n_bundles, n_carried)``; 0 where unknown.
+def amounts_of(
+    bundles: Columns,
+    brokers: Columns,
+    counted_at: Ints | NDArray[np.int32],
+    *,
+    own: Sequence[str] = OWN,
+    slope: Callable[[str], float | None] | None = None,
+) -> Floats:
+    """Return the load of bundles; 0 where unknown.
 
     Args:
         bundles: Their columns.
         brokers: Columns of all brokers.
         counted_at: Broker row whose report counts each bundle, -1: none.
+        own: Columns of :data:`OWN` that are returned.
+        slope: Returns the :func:`usage_per_byte` of a resource; ``None`` to compute it here.
+    Returns:
+        Shape ``(n_bundles, len(own) + 1 + len(WEIGHED))``: those columns, 1 for ``bundle_count``,
+        the usage of each resource: by default in the order of :data:`CARRIED`.
     """
-    amounts = np.zeros((counted_at.size, len(CARRIED)))
-    for column, name in enumerate(OWN):
+    amounts = np.zeros((counted_at.size, len(own) + 1 + len(WEIGHED)))
+    for column, name in enumerate(own):
         amounts[:, column] = bundles(name)
-    amounts = _known(amounts)
-    amounts[:, CARRIED.index("bundle_count")] = 1.0
-    for resource in WEIGHED:
-        amounts[:, CARRIED.index(f"{resource}_usage")] = _used(
-            resource, brokers, bundles, counted_at
-        )
+    flow_in, flow_out = (amounts[:, own.index(name)] for name in _FLOWS)
+    flow = flow_in + flow_out
+    if not np.isfinite(amounts).all():
+        flow = np.where(np.isfinite(flow), flow, 0.0)
+        np.nan_to_num(amounts, copy=False)
+    amounts[:, len(own)] = 1.0
+    whole_in, whole_out = (_known(brokers(name)) for name in _FLOWS)
+    share_in = _share(flow_in, _at(whole_in, counted_at))
+    share_out = _share(flow_out, _at(whole_out, counted_at))
+    share = _share(flow_in + flow_out, _at(whole_in + whole_out, counted_at))
+    shares = {"bandwidth_in": share_in, "bandwidth_out": share_out}
+    for column, resource in enumerate(WEIGHED, start=len(own) + 1):
+        usage = brokers(f"{resource}_usage")
+        most = shares.get(resource, share) * np.maximum(_at(_known(usage), counted_at), 0.0)
+        if resource not in shares:
+            per_byte = slope(resource) if slope else usage_per_byte(usage, _throughput(brokers))
+            most = most if per_byte is None else np.minimum(most, per_byte * flow)
+        amounts[:, column] = most
     return amounts
 
 
@@ -191,38 +215,6 @@ def _moved(carried: TransferredLoad, ends: Ints, drawn_at: Ints) -> tuple[Ints, 
     return touched, leaving, delta
 
 
-def resource_usage_after(
-    brokers: pa.Table, settings: EffectiveSettings, shift: LoadChange
-) -> Floats:
-    """Return the touched brokers' weighted usage after each scenario.
-
-    Returns:
-        Shape ``(n_scenarios, n_touched)``, ratio, NaN where unknown.
-    """
-    weights = resource_weights(settings)
-    after: list[Floats] = []
-    known = np.zeros(shift.touched.size, np.bool_)
-    for resource in WEIGHED:
-        usage = column_values(brokers, f"{resource}_usage")[shift.touched]
-        limit = column_values(brokers, f"{resource}_limit")[shift.touched]
-        known |= np.isfinite(usage)
-        moved = np.maximum(usage + shift.delta[:, :, CARRIED.index(f"{resource}_usage")], 0.0)
-        percent = percent_usage(moved, np.broadcast_to(limit, moved.shape))
-        after.append(percent.astype(np.float64) * weights[resource])
-    return np.where(known, np.max(after, axis=0) / 100.0, np.nan)
-
-
-def _used(resource: str, brokers: Columns, bundles: Columns, counted_at: Ints) -> Floats:
-    """Return the assumed resource usage of each bundle, in the resource's own unit."""
-    usage = brokers(f"{resource}_usage")
-    used = np.maximum(_known(_at(usage, counted_at)), 0.0)
-    most = _share(resource, brokers, bundles, counted_at) * used
-    if resource.startswith("bandwidth"):
-        return most
-    per_byte = usage_per_byte(usage, _throughput(brokers))
-    return most if per_byte is None else np.minimum(most, per_byte * _throughput(bundles, 0.0))
-
-
 def usage_per_byte(usage: Floats, throughput: Floats) -> float | None:
     """Return the cost of one byte/s: the median slope over all broker pairs, at least 0.
 
@@ -256,19 +248,14 @@ def _pairs(count: int) -> tuple[Ints, Ints]:
     return pairs
 
 
-def _throughput(columns: Columns, unknown: float = np.nan) -> Floats:
-    total = columns("msg_throughput_in") + columns("msg_throughput_out")
-    return np.where(np.isfinite(total), total, unknown)
+def _throughput(columns: Columns) -> Floats:
+    return columns(_FLOWS[0]) + columns(_FLOWS[1])
 
 
-def _share(resource: str, brokers: Columns, bundles: Columns, counted_at: Ints) -> Floats:
-    """Share of a broker's resource that each bundle is taken to use, 0..1."""
-    directions = {"bandwidth_in": ("in",), "bandwidth_out": ("out",)}.get(resource, ("in", "out"))
-    own = sum(_known(bundles(f"msg_throughput_{direction}")) for direction in directions)
-    whole = sum(_known(brokers(f"msg_throughput_{direction}")) for direction in directions)
-    total = _known(_at(np.asarray(whole, np.float64), counted_at))
+def _share(own: Floats, whole: Floats) -> Floats:
+    """Return the share of a broker's resource that each bundle is taken to use, 0..1."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(total > 0, np.asarray(own, np.float64) / total, 0.0)
+        share = np.where(whole > 0, own / whole, 0.0)
     return np.clip(share, 0.0, 1.0)
 
 
@@ -277,11 +264,11 @@ def _known(values: Floats) -> Floats:
     return values if np.isfinite(values).all() else np.nan_to_num(values)
 
 
-def _at(values: Floats, rows: Ints) -> Floats:
-    """Values at rows, NaN for row -1."""
+def _at(values: Floats, rows: Ints | NDArray[np.int32]) -> Floats:
+    """Values at rows, 0 for row -1."""
     if not values.size:
-        return np.full(rows.shape, np.nan)
-    return np.where(rows >= 0, values[np.maximum(rows, 0)], np.nan)
+        return np.zeros(rows.shape)
+    return np.where(rows >= 0, values[np.maximum(rows, 0)], 0.0)
 
 
 def _drawn(

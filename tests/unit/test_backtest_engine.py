@@ -20,7 +20,7 @@ from backtest_records import (
 )
 from backtest_series import series_of
 from fleet_builder import broker_names
-from fleet_edit import every, with_manifest
+from fleet_edit import edited, every, with_manifest
 
 from core.errors import InputError
 from core.history.backtest.model import OPTIMIZER, RECORDED, Candidate
@@ -33,6 +33,7 @@ from core.history.backtest.pulsar.score import deviations, recorded_run, scores
 from core.history.backtest.pulsar.series import LoadSeries
 from core.optimize import OptimizeRequest, optimize
 from core.pulsar.settings import effective_settings
+from core.pulsar.view import LoadView
 from core.simulation import Run, simulate
 from core.simulation.records import after_reports
 from core.snapshot import PulsarSnapshot
@@ -109,6 +110,19 @@ def test_without_shedding_the_fleet_is_the_recorded_one_to_the_last_bit():
     assert not outcome.moves.row.size
     ours, recorded = scores(series, outcome), scores(series, recorded_run(series))
     assert ours == recorded
+
+
+@pytest.mark.parametrize("release", ["2.10.6", "3.0.0", "4.2.4"])
+def test_the_leader_sees_the_usages_that_its_release_computes(release):
+    snapshot = with_manifest(fleet(), release=release)
+    hot = {"cpu_usage": 380.0, "cpu_limit": 300.0, "memory_usage": 31.0, "memory_limit": 32.0}
+    snapshot = edited(snapshot, "brokers", {NAMES[1]: hot})
+    series = series_of([snapshot])
+    settings = effective_settings(snapshot)
+    seen = Leader(series, settings).view(0, Bundles.recorded(series, 0), series.owner[0])
+    expected = LoadView.of(snapshot, settings)
+    for name in ("usage", "overload_usage", "threshold_usage", "usage_known", "has_report"):
+        assert np.array_equal(getattr(seen, name), getattr(expected, name)), name
 
 
 @pytest.mark.parametrize("shedding", MODULAR)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.arrays import column_values
 from core.errors import InputError, OpsError, UnknownNameError
 from core.operations.drill.placing import FailoverPlacement, Loss, place_losses
 from core.operations.drill.request import DrillRequest
@@ -23,10 +23,10 @@ from core.operations.drill.tables import FAILURES, SCHEMAS
 from core.operations.operation import MAX_ROWS, Answer, Line, Listing
 from core.progress import Progress
 from core.pulsar.bundle_counts import Ints
+from core.pulsar.cluster import BrokerLoads
 from core.pulsar.facts import PulsarFacts
 from core.pulsar.liveness import loads_of
-from core.pulsar.load import WEIGHED, percent_usage, resource_weights
-from core.pulsar.load_transfer import CARRIED, TransferredLoad, carried_by
+from core.pulsar.load_transfer import CARRIED, RESOURCES, TransferredLoad, carried_by
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, Floats, LoadView
 from core.snapshot import PulsarSnapshot
@@ -204,7 +204,8 @@ def simulate_losses(
     view = LoadView.of(snapshot, settings) if view is None else view
     landed = place_losses(view, settings, losses, request.seed)
     rows = np.unique(np.concatenate([np.zeros(0, np.int64), *(one.bundles for one in landed)]))
-    fleet = _Fleet(snapshot, settings, view, rows, carried_by(snapshot, rows))
+    loads = BrokerLoads.of(loads_of(snapshot))
+    fleet = _Fleet(loads, settings, view, rows, carried_by(snapshot, rows))
     tables: dict[str, list[dict[str, object]]] = {name: [] for name in SCHEMAS}
     for loss, one in zip(losses, landed, strict=True):
         after = fleet.after(loss, one)
@@ -242,11 +243,16 @@ class _FleetAfterLoss:
 class _Fleet:
     """Shared input of all failures: reported loads, and the load of each bundle."""
 
-    snapshot: PulsarSnapshot
+    loads: BrokerLoads
     settings: EffectiveSettings
     view: LoadView
     rows: Ints
     carried: TransferredLoad
+
+    @cached_property
+    def usage_before(self) -> Floats:
+        """Weighted usage of the brokers."""
+        return self.loads.shares.weighted(self.settings)
 
     def after(self, loss: Loss, landed: FailoverPlacement) -> _FleetAfterLoss:
         """Return loads after one loss."""
@@ -264,14 +270,13 @@ class _Fleet:
 
         directions = ("msg_throughput_in", "msg_throughput_out")
         gained = arriving(directions[0]) + arriving(directions[1])
-        reported = sum(column_values(loads_of(self.snapshot), name) for name in directions)
+        reported = sum(self.loads.column(name) for name in directions)
         is_left = np.ones(size, np.bool_)
         is_left[list(loss.rows)] = False
-        nothing = np.zeros(size)
-        before = self._usage(dict.fromkeys(WEIGHED, nothing))
-        usage = self._usage({name: arriving(f"{name}_usage") for name in WEIGHED})
+        more = np.stack([arriving(name) for name in RESOURCES], axis=1)
+        usage = self.loads.usage_with(more, self.settings)
         return _FleetAfterLoss(
-            usage_before=before,
+            usage_before=self.usage_before,
             usage=np.where(is_left, usage, np.nan),
             traffic=np.where(is_left, reported + gained, np.nan),
             gained=np.bincount(ends, minlength=size),
@@ -282,18 +287,6 @@ class _Fleet:
             flow=whole(directions[0]) + whole(directions[1]),
             is_left=is_left,
         )
-
-    def _usage(self, more: dict[str, Floats]) -> Floats:
-        """Return weighted usage with more of each resource; NaN where nothing is known."""
-        brokers, weights = loads_of(self.snapshot), resource_weights(self.settings)
-        parts, known = [], np.zeros(brokers.num_rows, np.bool_)
-        for name in WEIGHED:
-            usage = column_values(brokers, f"{name}_usage")
-            known |= np.isfinite(usage)
-            limit = column_values(brokers, f"{name}_limit")
-            percent = percent_usage(np.maximum(usage + more[name], 0.0), limit)
-            parts.append(percent.astype(np.float64) * weights[name])
-        return np.where(known, np.max(parts, axis=0) / 100.0, np.nan)
 
 
 def _known(value: float) -> float | None:

@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from core.arrays import column_values, row_of
 from core.errors import InvariantError, PlanConflictError
 from core.plan.model import Plan
+from core.pulsar.cluster import BrokerLoads
 from core.pulsar.load_transfer import (
     CARRIED,
+    RESOURCES,
     LoadChange,
     TransferredLoad,
     carried_by,
-    resource_usage_after,
     shift_of,
 )
 from core.pulsar.measures import Measures, measure, owned_bundle_counts
@@ -388,7 +389,8 @@ def _before_after(
         "arrivals": pa.array(_spread_out(count, shift.touched, shift.arrivals)),
     }
     measured = measure(snapshot, settings).usage.values
-    usage_after = resource_usage_after(brokers, settings, shift)
+    moved = shift.delta[:, :, [CARRIED.index(name) for name in RESOURCES]]
+    usage_after = BrokerLoads.of(brokers).usage_with(moved, settings, shift.touched)
     expected = shift.probability @ usage_after
     columns |= _quantity("usage_ratio", measured, shift, usage_after, expected)
     for name, parts in QUANTITIES.items():

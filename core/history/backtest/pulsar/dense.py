@@ -27,8 +27,6 @@ BROKER_NUMBERS: Final = (
 """What of a broker is read every minute."""
 
 CLIENTS: Final = ("producer_count", "consumer_count")
-SLOPED: Final = (0, 1, 4)
-"""Of the weighed resources those that are used without traffic too: CPU and memory."""
 
 
 class Columns:

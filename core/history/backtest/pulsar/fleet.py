@@ -8,18 +8,15 @@ ownership the fleet is the recorded one, to the last bit.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
-from core.history.backtest.pulsar.dense import SLOPED, Codes, Flags, Floats, Ints
+from core.history.backtest.pulsar.dense import Codes, Flags, Floats, Ints
 from core.history.backtest.pulsar.series import LoadSeries
-from core.pulsar.load import WEIGHED, percent_usage
-from core.pulsar.releases import Rules
-
-_RATES: Final = 4
-_DIRECTIONS: Final = {2: (2,), 3: (3,)}
-"""Rates of the direction that a weighed resource goes by; CPU and memory go by both."""
+from core.pulsar.cluster import added_load
+from core.pulsar.load import WEIGHED, ResourceShares
+from core.pulsar.load_transfer import RESOURCES, amounts_of
+from core.schemas.pulsar import RATES
 
 
 @dataclass(eq=False)
@@ -67,28 +64,10 @@ class Fleet:
         """Throughput in + out, bytes/s, ``(b,)``; NaN: unknown."""
         return np.asarray(self.rates[:, 2] + self.rates[:, 3], np.float64)
 
-    def weighted_usage(self, weights: Floats) -> tuple[Floats, Flags]:
-        """Return the usage as the load manager sees it, ratio, 0 where unknown, and what is known.
-
-        Args:
-            weights: In the order of ``WEIGHED``.
-        """
-        known: Flags = np.asarray(np.isfinite(self.usage).any(axis=1), np.bool_)
-        percents = percent_usage(self.usage, self.limit).astype(np.float64)
-        return np.where(known, (percents * weights).max(axis=1) / 100.0, 0.0), known
-
-    def overload_usage(self, weights: Floats, rules: Rules) -> Floats:
-        """Return the usage that is compared with the overload limit, ratio, 0 where unknown.
-
-        Args:
-            weights: In the order of ``WEIGHED``.
-            rules: Of the release.
-        """
-        if rules.overload_is_weighted:
-            return self.weighted_usage(weights)[0]
-        has_heap = rules.heap_is_in_maximum
-        unweighted = [1.0 if has_heap or name != "memory" else 0.0 for name in WEIGHED]
-        return self.weighted_usage(np.array(unweighted))[0]
+    @property
+    def shares(self) -> ResourceShares:
+        """Usage of each resource."""
+        return ResourceShares.of_columns(self.usage, self.limit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,32 +135,29 @@ def fleet_at(series: LoadSeries, row: int, bundles: Bundles, owner: Codes) -> Fl
     touched = np.zeros(size, np.bool_)
     touched[comes[comes >= 0]] = True
     touched[counted[counted >= 0]] = True
-    _add(fleet.rates, delta[:, :_RATES], touched)
-    _add(fleet.usage, delta[:, _RATES:-1], touched)
-    _add(fleet.topics, delta[:, -1], touched)
+    for values, change in (
+        (fleet.rates, delta[:, : len(RATES)]),
+        (fleet.topics, delta[:, len(RATES)]),
+        (fleet.usage, delta[:, -len(WEIGHED) :]),
+    ):
+        values[touched] = added_load(values[touched], change[touched])
     fleet.bundles += _counts(comes, size) - _counts(leaves, size)
     np.maximum(fleet.bundles, 0.0, out=fleet.bundles)
     return fleet
 
 
 def _amounts(series: LoadSeries, row: int, bundles: Bundles, away: Ints, counted: Codes) -> Floats:
-    """Return the load of bundles: four rates, five resources, topics."""
-    own = [rate[away] for rate in bundles.rates]
-    at = np.maximum(counted, 0)
-    rates = np.nan_to_num(series.broker_rates[row])[at]
-    usage = np.maximum(np.nan_to_num(series.broker_usage[row]), 0.0)[at]
-    usage[counted < 0] = 0.0
-    used = []
-    for resource in range(len(WEIGHED)):
-        directions = _DIRECTIONS.get(resource, (2, 3))
-        mine = sum(own[direction] for direction in directions)
-        whole = sum(rates[:, direction] for direction in directions)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.where(whole > 0, mine / whole, 0.0)
-        most = np.clip(share, 0.0, 1.0) * usage[:, resource]
-        slope = series.slope(row, resource) if resource in SLOPED else None
-        used.append(most if slope is None else np.minimum(most, slope * (own[2] + own[3])))
-    return np.stack([*own, *used, bundles.topics[away]], axis=1)
+    """Return the load of bundles: four rates, topics, one bundle, five resources."""
+    own = dict(zip(RATES, bundles.rates, strict=True)) | {"topic_count": bundles.topics}
+    brokers = dict(zip(RATES, series.broker_rates[row].T, strict=True))
+    brokers |= dict(zip(RESOURCES, series.broker_usage[row].T, strict=True))
+    return amounts_of(
+        lambda name: own[name][away],
+        brokers.__getitem__,
+        counted,
+        own=(*RATES, "topic_count"),
+        slope=lambda resource: series.slope(row, WEIGHED.index(resource)),
+    )
 
 
 def _sums(brokers: Codes, amounts: Floats, size: int) -> Floats:
@@ -195,9 +171,3 @@ def _sums(brokers: Codes, amounts: Floats, size: int) -> Floats:
 
 def _counts(brokers: Codes, size: int) -> Floats:
     return np.bincount(brokers + 1, minlength=size + 1)[1:].astype(np.float64)
-
-
-def _add(values: Floats, delta: Floats, touched: Flags) -> None:
-    """Add where something came or went; below zero is zero, unknown stays unknown."""
-    there = values[touched]
-    values[touched] = np.maximum(there + delta[touched], np.minimum(there, 0.0))

@@ -25,12 +25,11 @@ from core.pulsar.load import (
     SHORT_SAMPLES,
     next_smoothed_usage,
     part_left,
-    resource_weights,
 )
 from core.pulsar.reports import ReportedLoad, needs_report
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.basis import SheddingBasis
-from core.pulsar.view import LoadView
+from core.pulsar.view import LoadView, usages_of
 from core.schemas.pulsar import RATES
 from core.simulation.records import TICKS_PER_MINUTE, hottest
 from core.snapshot import PulsarSnapshot
@@ -155,7 +154,6 @@ class Leader:
         self._settings = settings
         self._series = series
         self._fleets = Fleets(series.template, settings)
-        self._weights = np.array(list(resource_weights(settings).values()))
         self._quiet_minutes = max(settings.number(_MAX_REPORT), 1.0)
         self._write_minutes = max(settings.number(_WRITE), 1.0)
         self._has_delays = has_delays
@@ -225,7 +223,7 @@ class Leader:
             wrote |= self.touched
         touched = int(np.count_nonzero(self.touched & wrote))
         if self._published is not None:
-            usage = fleet.weighted_usage(self._weights)
+            usage = fleet.shares.weighted(self._settings)
             self._published.read(row, minutes, fleet, usage, self._moved)
             self._moved = np.zeros_like(self.touched)
         self.seen.take(fleet, wrote)
@@ -260,7 +258,7 @@ class Leader:
             return self.touched
         loads = []
         for one in (self.seen, fleet):
-            usage, _ = one.weighted_usage(self._weights)
+            usage = np.nan_to_num(one.shares.weighted(self._settings))
             rates = np.nan_to_num(one.rates)
             loads.append(
                 ReportedLoad(
@@ -326,8 +324,8 @@ class Leader:
         """
         base, columns, rows = self._fleets.of(self._series.broker_here[row])
         seen = self.seen
-        usage, known = seen.weighted_usage(self._weights)
-        limited = seen.overload_usage(self._weights, self._settings.rules)
+        usage, limited, threshold = usages_of(seen.shares, self._settings)
+        known = ~np.isnan(usage)
         rates = np.nan_to_num(seen.rates)[columns]
         is_whole = columns.size == rows.size - 1
         reporter = self.counted if is_whole else rows[self.counted]
@@ -343,9 +341,9 @@ class Leader:
         has_report = known | np.isfinite(seen.rates[:, 0])
         view = replace(
             base,
-            usage=usage[columns],
+            usage=np.nan_to_num(usage)[columns],
             overload_usage=limited[columns],
-            threshold_usage=usage[columns],
+            threshold_usage=threshold[columns],
             usage_known=known[columns],
             has_report=has_report[columns],
             broker_msg_rate=rates[:, 0] + rates[:, 1],
@@ -422,25 +420,23 @@ class LoadReports:
         self._topics = np.zeros(at.size, np.int64)
         self._flow = np.zeros(at.size)
 
-    def read(
-        self, row: int, minutes: float, fleet: Fleet, usage: tuple[Floats, Flags], touched: Flags
-    ) -> None:
+    def read(self, row: int, minutes: float, fleet: Fleet, usage: Floats, touched: Flags) -> None:
         """Have every broker publish what it is at.
 
         Args:
             row: Minute of the record.
             minutes: Since the last call; 0: the start.
             fleet: The brokers now.
-            usage: Weighted maximum of each, and where it is known.
+            usage: Weighted maximum of each; NaN: unknown.
             touched: Brokers that gave or took a bundle since.
         """
         here = self._series.broker_here[row]
         self._now_ms = self._start_ms + int(self._series.minutes[row]) * _MS_PER_MINUTE
         self._flow = np.nan_to_num(fleet.traffic)
         self._topics = np.rint(fleet.topics).astype(np.int64)
-        known = usage[1] & here
+        known = ~np.isnan(usage) & here
         ticks = max(round(minutes * TICKS_PER_MINUTE), 1)
-        for past, value in zip(self._smoothed, (usage[0], self._flow), strict=True):
+        for past, value in zip(self._smoothed, (usage, self._flow), strict=True):
             restarts = touched | np.isnan(past)
             if minutes <= 0:
                 following = np.where(restarts, value, past)
