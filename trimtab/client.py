@@ -31,7 +31,7 @@ from core.errors import (
     RemoteTimeoutError,
     UnreachableError,
 )
-from core.operations.operation import Operation
+from core.operations.operation import Operation, R
 from core.operations.registry import MODULES, operations
 from core.operations.sent import MEDIA_TYPE, SentAnswer, arrow_table, unpacked
 from core.request import Request, params_of, parse
@@ -134,9 +134,9 @@ class Client:
 
     def answer(
         self,
-        operation: Operation[Any, Any],
+        operation: Operation[R, Any],
         cluster: str,
-        request: Request,
+        request: R,
         *,
         settings: Sequence[str] = (),
         release: str | None = None,

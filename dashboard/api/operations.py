@@ -143,7 +143,7 @@ def of_snapshot(call: Call, stored: CachedSnapshot, body: Callable[[], Any]) -> 
     """
     headers = tags(stored)
     texts = call.http.headers.get("if-none-match", "").split(",")
-    if headers["ETag"] in [one.strip().removeprefix("W/") for one in texts]:
+    if {headers["ETag"], "*"} & {one.strip().removeprefix("W/") for one in texts}:
         return Response(status_code=HTTPStatus.NOT_MODIFIED.value, headers=PRIVATE | headers)
     return json_response(body(), headers=headers)
 

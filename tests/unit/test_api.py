@@ -129,6 +129,8 @@ def test_the_same_snapshot_is_not_sent_again(client):
     tag = first.headers["etag"]
     again = client.get("/api/v1/owners/fleet", headers={"If-None-Match": f'"x", W/{tag}'})
     assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    assert client.get("/api/v1/owners/fleet", headers={"If-None-Match": "*"}).status_code == 304
+    assert client.head("/api/v1/owners/fleet").headers["etag"] == tag
     other = client.get("/api/v1/owners/fleet", headers={"If-None-Match": '"x"'})
     assert other.json() == first.json()
 

@@ -163,6 +163,23 @@ def test_a_wrong_request_is_a_problem(client, path, body, status, words):
     assert words in f"{answer.json()['detail']} {answer.json()['hint']}"
 
 
+def test_plans_for_pegasus_are_made_and_previewed(client, site):
+    place = f"/api/v1/plans/{site.peg}"
+    nodes = client.get(f"/api/v1/snapshots/{site.peg}/latest/nodes").json()["rows"]
+    node = nodes[0]["node"]
+    made = client.post(f"{place}/migrate", json={"node": node, "reason": "restart"})
+    assert made.status_code == 200, made.text
+    previewed = client.post(f"{place}/preview", json={"plan": made.json()["plan"]}).json()
+    assert previewed["sentence"] == made.json()["answer"]
+    wrong = client.post(f"{place}/drain", json={"nodes": [node[:-1]]})
+    assert (wrong.status_code, "Did you mean" in wrong.json()["hint"]) == (400, True)
+    none = client.post(f"{place}/drain", json={"nodes": []})
+    assert none.status_code == 400
+    move = {"partition": "x", "kind": "move_pri", "source": node, "destination": node}
+    assert client.post(f"{place}/move", json=move).status_code == 400
+    assert client.post(f"{place}/unload", json={"bundles": ["a"]}).status_code == 400
+
+
 def test_a_request_is_json_of_a_limited_size(client):
     form = client.post("/api/v1/jobs", data={"kind": "drill"})
     assert (form.status_code, form.json()["status"]) == (415, 415)
