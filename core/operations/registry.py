@@ -13,6 +13,7 @@ MODULES: Final = {
     "drill": "core.operations.drill",
     "lookup": "core.operations.lookup",
     "owners": "core.operations.owners",
+    "place": "core.operations.place",
     "simulate": "core.operations.simulate",
     "tenants": "core.operations.tenants",
 }

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Self
 
 import msgspec
 
+from core.errors import InputError
 from core.request import Request, param
 
 ALL: Final = "all"
@@ -82,7 +83,10 @@ class PlaceBundleRequest(Request, frozen=True, kw_only=True):
 
         Raises:
             UnknownNameError: A strategy that Pulsar does not have.
+            InputError: Candidates without a name.
         """
+        if self.candidates is not None and not self.candidates.strip(", "):
+            raise InputError("--candidates is empty.", hint="Use --candidates A,B.")
         return msgspec.structs.replace(self, strategy=_placement(self.strategy))
 
 

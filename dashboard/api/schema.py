@@ -66,7 +66,8 @@ def object_schema(keys: Any) -> dict[str, Any]:
         schema = schema_of_type(hint)
         text = " ".join(texts.get(name, "").replace("``", "").split())
         found["properties"][name] = schema | ({"description": text} if text else {})
-    found["required"] = list(found["properties"])
+    always = getattr(keys, "__required_keys__", found["properties"])
+    found["required"] = [name for name in found["properties"] if name in always]
     return found
 
 

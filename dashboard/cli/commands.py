@@ -394,7 +394,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, CommandEntry | Group]]] = {
             "trimtab shed snap --strategy ThresholdShedder --rounds 2",
         ),
         "place": CommandEntry(
-            f"{_DECISIONS}.fleet",
+            f"{OPERATIONS}place",
             "Show the placement candidates of a bundle.",
             f"trimtab place snap --bundle {_BUNDLE}",
         ),

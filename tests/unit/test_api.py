@@ -38,6 +38,7 @@ QUERIES = {
     "drill": ("", "?hot_threshold=0.3&domains=false", "?only=zone-a&only=zone-b&seed=7"),
     "lookup": ("?topic=acme/orders/paid-7",),
     "owners": ("", "?only_problems=true"),
+    "place": ("?bundle=acme/invoices/0x00000000_0x19999999",),
     "simulate": ("?rounds=3", "?shedding=ThresholdShedder&failed=10.1.0.1:8080&rounds=2&seed=2"),
     "tenants": ("",),
 }
@@ -46,6 +47,9 @@ OPTIONS = {
     "?hot_threshold=0.3&domains=false": ("--hot", "0.3", "--no-domains"),
     "?only=zone-a&only=zone-b&seed=7": (*("--only", "zone-a", "--only", "zone-b"), "--seed", "7"),
     "?only_problems=true": ("--orphans",),
+    "?bundle=acme/invoices/0x00000000_0x19999999": (
+        *("--bundle", "acme/invoices/0x00000000_0x19999999"),
+    ),
     "?rounds=3": ("--rounds", "3"),
     "?shedding=ThresholdShedder&failed=10.1.0.1:8080&rounds=2&seed=2": (
         *("--shed", "ThresholdShedder", "--fail-broker", "10.1.0.1:8080"),

@@ -16,13 +16,13 @@ from fleet_builder import make_snapshot
 from fleet_edit import edited, owned_by, with_policies
 from pegasus_snapshots import snapshot_of, whole
 
+from core.operations import place
 from core.pulsar.placement import place_bundle
 from core.pulsar.record import PULSAR_RECORD
 from core.snapshot import Problem, PulsarSnapshot
 from core.snapshot.store import save_snapshot
 from dashboard import services
 from dashboard.cli.main import COMMANDS, run
-from dashboard.cli.pulsar import snapshots
 from dashboard.cli.systems import captured
 
 DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
@@ -103,7 +103,7 @@ def test_place_uses_the_kind_of_topics_that_is_given(
         used.append(non_persistent)
         return place_bundle(*given, non_persistent=non_persistent, **more)
 
-    monkeypatch.setattr(snapshots, "place_bundle", placed)
+    monkeypatch.setattr(place, "place_bundle", placed)
     assert trimtab("place", three, "--bundle", BUNDLE, *words, "--json")[0] == 0
     assert used == [expected]
 
@@ -295,6 +295,7 @@ def test_a_plan_of_another_snapshot_is_refused(trimtab, fleet, three, tmp_path) 
 # -- refusals and usage ----------------------------------------------------------------------------
 
 REFUSED = [
+    ("place", "{three}", "--bundle", BUNDLE, "--candidates", "10.9.9.9:8080"),
     ("place", "{three}", "--bundle", "acme/none/0x00000000_0x40000000"),
     ("place", "{three}/none", "--bundle", BUNDLE),
     ("health", "{three}/none"),
@@ -316,7 +317,6 @@ WRONG_USAGE = [
     ("place", "{three}", "--bundle", BUNDLE, "--colour", "red"),
     ("health", "{three}", "--target", "viva"),
     ("place", "{three}", "--bundle", BUNDLE, "--candidates", ","),
-    ("place", "{three}", "--bundle", BUNDLE, "--candidates", "10.9.9.9:8080"),
     ("unload", "{three}"),
     ("nosuchcommand",),
 ]

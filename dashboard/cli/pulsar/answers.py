@@ -6,29 +6,11 @@ from typing import Any
 
 from core.findings.measures import Spread
 from core.pulsar.measures import Measures
-from core.pulsar.placement import Placement
 
 
 def measures(found: Measures) -> dict[str, Any]:
     """The four spreads by name; ``null`` is unknown."""
     return {spread.name: _spread(spread) for spread in found}
-
-
-def placement(placed: Placement, elapsed_ms: float) -> dict[str, Any]:
-    """Return the distribution, the excluded brokers, and the duration of the computation."""
-    body: dict[str, Any] = {
-        "distribution": placed.distribution,
-        "ruled_out": dict(placed.ruled_out),
-        "elapsed_ms": round(elapsed_ms, 3),
-        "bundle": placed.bundle,
-        "strategy": placed.strategy,
-        "scores": placed.scores,
-        "score_label": placed.score_label,
-        "notes": list(placed.notes),
-    }
-    if not placed.distribution:
-        body["why"] = placed.why
-    return body
 
 
 def _spread(spread: Spread) -> dict[str, Any]:

@@ -20,13 +20,15 @@ from pyspark.sql import SparkSession
 
 from core.facts import Assumed
 from core.operations.operation import Rows
+from core.operations.place import Placed, placed
 from core.operations.place.namespaces import NAMESPACES, by_namespace, place_tables
 from core.progress import Progress
 from core.pulsar.bundle_counts import Codes, Ints, RangeCounts, row_index
+from core.pulsar.facts import PulsarFacts
 from core.pulsar.placement import find_strategy
 from core.pulsar.placement.model import PlacementTable
 from core.pulsar.placement.place import bound_brokers, place_namespaces
-from core.pulsar.requests import PlaceRequest
+from core.pulsar.requests import PlaceBundleRequest, PlaceRequest
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import LoadView
 from core.spark.progress import followed
@@ -55,6 +57,25 @@ def spread_placement(
         UnknownNameError, ComputeError, JobStoppedError: See :func:`large_placement`.
     """
     return large_placement(LargeCluster.of(spark, Path(directory), progress), request)
+
+
+def spread_bundle(
+    spark: SparkSession,
+    directory: str,
+    assumed: Assumed,
+    request: PlaceBundleRequest,
+    progress: Progress,
+) -> Placed:
+    """Place a bundle of a snapshot directory; see :data:`core.operations.operation.Spread`.
+
+    Raises:
+        UnknownNameError: There is no such bundle, broker or strategy.
+        ComputeError, JobStoppedError: See :func:`view_of_namespace`.
+    """
+    cluster = LargeCluster.of(spark, Path(directory), progress)
+    settings = PulsarFacts(cluster.skeleton, assumed).settings
+    view = view_of_namespace(cluster, settings, request.bundle.rpartition("/")[0])
+    return placed(view, settings, request)
 
 
 def large_placement(cluster: LargeCluster, request: PlaceRequest) -> Rows:

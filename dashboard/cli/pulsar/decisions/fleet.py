@@ -1,4 +1,4 @@
-"""``trimtab place`` and ``shed``: on one snapshot or several; or on Spark."""
+"""``trimtab shed``: on one snapshot or several; or on Spark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from core.pulsar.requests import ALL, PlaceBundleRequest, ShedRequest
+from core.pulsar.requests import ALL, ShedRequest
 from dashboard.cli.each import CommandEngine, each
 from dashboard.cli.options import (
     Config,
@@ -19,7 +19,6 @@ from dashboard.cli.options import (
     Settings,
 )
 from dashboard.cli.output import UsageFaultError
-from dashboard.cli.pulsar import snapshots as snapshots_commands
 from dashboard.cli.pulsar.decisions import shed as decisions_shed
 from dashboard.cli.pulsar.decisions import spark as decisions_spark
 from dashboard.cli.pulsar.snapshots import Assumptions
@@ -27,30 +26,6 @@ from dashboard.cli.pulsar.source import Snapshots
 from dashboard.cli.requests import takes
 
 app = typer.Typer()
-
-
-@app.command()
-@takes(PlaceBundleRequest)
-def place(
-    snapshots: Snapshots,
-    request: PlaceBundleRequest,
-    settings: Settings = None,
-    release: Release = None,
-    engine: EngineName = "local",
-    config: Config = None,
-    as_json: Json = False,
-) -> int:
-    """Show the placement candidates of a bundle.
-
-    Shows the probability of each broker, or the reason for its exclusion.
-    """
-    options: dict[str, Any] = {
-        "request": request,
-        "assumptions": Assumptions.of(None, settings, release),
-    }
-    command = partial(snapshots_commands.place, **options)
-    large = partial(decisions_spark.place_of, **options)
-    return each(snapshots, command, CommandEngine(engine, config), as_json=as_json, large=large)
 
 
 @app.command()

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from core.progress import Progress
 from core.pulsar.recent import RecentBundles
-from core.pulsar.requests import PlaceBundleRequest, ShedRequest
+from core.pulsar.requests import ShedRequest
 from core.spark.size import is_large
-from dashboard.cli.pulsar import snapshots
 from dashboard.cli.pulsar.decisions import shed
 from dashboard.cli.pulsar.decisions.shed_answer import ShedAnswer
 from dashboard.cli.pulsar.snapshots import Assumptions
@@ -42,37 +41,6 @@ def shed_of(
     return partial(
         _shed, LargeCluster.of(spark, directory, progress), request, assumptions, recently_unloaded
     )
-
-
-def place_of(
-    spark: SparkSession,
-    directory: Path,
-    progress: Progress,
-    *,
-    request: PlaceBundleRequest,
-    assumptions: Assumptions,
-) -> Callable[..., int] | None:
-    """Return the ``trimtab place`` of a large cluster; ``None`` if one task can hold it."""
-    if not is_large(directory):
-        return None
-    from core.spark.pulsar.large.cluster import LargeCluster  # noqa: PLC0415  # commands start fast
-
-    return partial(_place, LargeCluster.of(spark, directory, progress), request, assumptions)
-
-
-def _place(
-    cluster: LargeCluster,
-    request: PlaceBundleRequest,
-    assumptions: Assumptions,
-    _directory: Path,
-    *,
-    as_json: bool,
-) -> int:
-    from core.spark.pulsar.large.place import view_of_namespace  # noqa: PLC0415  # the same
-
-    settings = assumptions.settings_of(cluster.skeleton)
-    view = view_of_namespace(cluster, settings, request.bundle.rpartition("/")[0])
-    return snapshots.print_placement(view, settings, request, as_json=as_json)
 
 
 def _shed(
