@@ -74,15 +74,6 @@ class Answer:
         """Return the JSON object; tables and dataclasses in it are written by :func:`plain`."""
         return {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
 
-    def timed(self, values: Mapping[str, Any], elapsed_ms: float) -> dict[str, Any]:
-        """Return JSON values of :func:`plain` with the time that the answer took, last.
-
-        Args:
-            values: The values, without warnings.
-            elapsed_ms: The time.
-        """
-        return {**values, "elapsed_ms": round(elapsed_ms, 3)}
-
     def text(self, request: Any) -> Iterable[Line]:
         """Return the text for people, line by line.
 
@@ -125,7 +116,8 @@ class Rows(Answer):
 def plain(answer: Answer) -> dict[str, Any]:
     """Return the JSON values of an answer, its warnings last."""
     values: dict[str, Any] = msgspec.to_builtins(dict(answer.body()), enc_hook=_plain)
-    return values | ({"warnings": list(answer.warnings)} if answer.warnings else {})
+    warnings = [*values.pop("warnings", ()), *answer.warnings]
+    return values | ({"warnings": warnings} if warnings else {})
 
 
 def _plain(value: Any) -> Any:

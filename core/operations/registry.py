@@ -14,6 +14,7 @@ MODULES: Final = {
     "lookup": "core.operations.lookup",
     "owners": "core.operations.owners",
     "place": "core.operations.place",
+    "shed": "core.operations.shed",
     "simulate": "core.operations.simulate",
     "tenants": "core.operations.tenants",
 }

@@ -25,6 +25,11 @@ class RecentBundles:
     names: tuple[str, ...] = ()
     warning: str = ""
 
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """The warning, for standard error."""
+        return (f"warning: {self.warning}",) if self.warning else ()
+
     def as_json(self) -> dict[str, list[str]]:
         """Return the part of an answer; empty if all bundles are known."""
         return {"warnings": [self.warning]} if self.warning else {}

@@ -18,15 +18,45 @@ _SETTINGS: Final = param(
 )
 
 
+_STRATEGY: Final = param(
+    "Shedding strategy; default: the active one (in jobs: all)", metavar="CLASS"
+)
+_ROUNDS: Final = param("Number of rounds, all on the same load", ge=1, le=10_000)
+_STRATEGY_ONLY: Final = param("Skip the load manager's checks")
+_RECENTLY_UNLOADED: Final = param(
+    "JSON list of bundles in their grace period", metavar="FILE", is_file=True
+)
+
+
+class ShedRoundsRequest(Request, frozen=True, kw_only=True):
+    """Preview shedding rounds: bundles, destinations, reasons."""
+
+    strategy: Annotated[str | None, _STRATEGY] = None
+    rounds: Annotated[int, _ROUNDS] = 1
+    strategy_only: Annotated[bool, _STRATEGY_ONLY] = False
+    recently_unloaded: Annotated[tuple[str, ...], _RECENTLY_UNLOADED] = ()
+
+    def checked(self) -> Self:
+        """Return it with the strategy's name as Pulsar spells it.
+
+        Raises:
+            UnknownNameError: A strategy that Pulsar does not have.
+            InputError: All strategies.
+        """
+        if self.strategy == ALL:
+            raise InputError(
+                "A shedding round has one strategy.",
+                hint="Specify one of them; `trimtab explain` compares all.",
+            )
+        return msgspec.structs.replace(self, strategy=_shedding(self.strategy))
+
+
 class ShedRequest(Request, frozen=True, kw_only=True):
     """Preview shedding rounds: bundles, source and destination, and why."""
 
-    strategy: Annotated[
-        str | None,
-        param("Shedding strategy; default: the active one (in jobs: all)", metavar="CLASS"),
-    ] = ALL
-    rounds: Annotated[int, param("Number of rounds, all on the same load", ge=1, le=10_000)] = 1
-    strategy_only: Annotated[bool, param("Skip the load manager's checks")] = False
+    strategy: Annotated[str | None, _STRATEGY] = ALL
+    rounds: Annotated[int, _ROUNDS] = 1
+    strategy_only: Annotated[bool, _STRATEGY_ONLY] = False
     settings: Annotated[dict[str, Any], _SETTINGS] = msgspec.field(default_factory=dict)
 
     def checked(self) -> Self:
@@ -130,10 +160,7 @@ class SimulateRequest(_Simulation, frozen=True, kw_only=True):
     """Simulate the balancer's rounds to convergence."""
 
     seed: Annotated[int, param("Seed of the random numbers", ge=0)] = 1
-    recently_unloaded: Annotated[
-        tuple[str, ...],
-        param("JSON list of bundles in their grace period", metavar="FILE", is_file=True),
-    ] = ()
+    recently_unloaded: Annotated[tuple[str, ...], _RECENTLY_UNLOADED] = ()
 
 
 class SimulateSeedsRequest(_Simulation, frozen=True, kw_only=True):

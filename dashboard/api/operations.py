@@ -80,7 +80,13 @@ def _respond(operation: Operation[Any, Any], call: Call, request: Request) -> Re
             answer, request, stored.taken_at, release_warnings(facts), _labels(call, facts)
         )
         return Response(content, headers=PRIVATE | tags(stored), media_type=MEDIA_TYPE)
-    return of_snapshot(call, stored, lambda: plain(answer))
+    return of_snapshot(call, stored, lambda: _untimed(plain(answer)))
+
+
+def _untimed(values: dict[str, Any]) -> dict[str, Any]:
+    """Return JSON values without the time that the answer took: the same for the same snapshot."""
+    values.pop("elapsed_ms", None)
+    return values
 
 
 def _labels(call: Call, facts: Any) -> Mapping[str, str]:

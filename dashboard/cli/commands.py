@@ -389,7 +389,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, CommandEntry | Group]]] = {
             "trimtab doctor sandbox",
         ),
         "shed": CommandEntry(
-            f"{_DECISIONS}.fleet",
+            f"{_DECISIONS}.shed",
             "Preview shedding rounds: bundles, destinations, reasons.",
             "trimtab shed snap --strategy ThresholdShedder --rounds 2",
         ),

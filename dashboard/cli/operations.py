@@ -49,8 +49,8 @@ from dashboard.cli.source import (
 
 
 @dataclass(frozen=True)
-class _Options:
-    """The options beside the request."""
+class Options:
+    """The options next to the request."""
 
     sources: Sequence[str]
     out: Path | None
@@ -62,7 +62,7 @@ class _Options:
 
 
 @dataclass(frozen=True)
-class _Answered:
+class Answered:
     """The answer for one cluster.
 
     Attributes:
@@ -87,7 +87,7 @@ class _Answered:
         taken_at: datetime,
         elapsed_ms: float,
         warnings: Sequence[str],
-    ) -> _Answered:
+    ) -> Answered:
         """Return an answer that was computed here."""
         lines = partial(lines_of, answer, request, taken_at)
         told = (*answer.warnings, *warnings)
@@ -112,14 +112,10 @@ def app_of(operation: Operation[Any, Any]) -> typer.Typer:
         config: Config = None,
         as_json: Json = False,
     ) -> int:
-        on_spark = is_spark(engine)
-        if server is not None and on_spark:
-            raise UsageFaultError(
-                "--server and --engine spark cannot be combined.", hint="Omit one of them."
-            )
-        sources = _sources(operation, source, config, server)
-        options = _Options(sources, out, settings or (), release, on_spark, config, server)
-        return _answer(operation, request, options, as_json=as_json)
+        on_spark = is_on_spark(engine, server)
+        sources = sources_of(operation, source, config, server)
+        options = Options(sources, out, settings or (), release, on_spark, config, server)
+        return answer(operation, request, options, as_json=as_json)
 
     if operation.is_many:
         command.__annotations__["source"] = Sources
@@ -134,12 +130,32 @@ def app_of(operation: Operation[Any, Any]) -> typer.Typer:
     return app
 
 
-def _sources(
+def is_on_spark(engine: str, server: str | None) -> bool:
+    """Return whether an answer is computed on Spark.
+
+    Raises:
+        UsageFaultError: There is no such engine, or a server computes the answer.
+    """
+    on_spark = is_spark(engine)
+    if server is not None and on_spark:
+        raise UsageFaultError(
+            "--server and --engine spark cannot be combined.", hint="Omit one of them."
+        )
+    return on_spark
+
+
+def sources_of(
     operation: Operation[Any, Any],
     given: str | list[str],
     config: Path | None,
     server: str | None,
 ) -> list[str]:
+    """Return the sources that a command line names, with the clusters of groups, tags and views.
+
+    Raises:
+        UnknownNameError: There is none of that name, or it has no cluster of the system.
+        UsageFaultError: A command of one source gets several.
+    """
     if server is not None:  # its configuration has the clusters
         return [given] if isinstance(given, str) else list(dict.fromkeys(given))
     if isinstance(given, str):
@@ -153,20 +169,14 @@ def _only_kind(operation: Operation[Any, Any]) -> str:
     return "" if others else first
 
 
-def _answer(
-    operation: Operation[Any, Any], request: Request, options: _Options, *, as_json: bool
+def answer(
+    operation: Operation[Any, Any], request: Request, options: Options, *, as_json: bool
 ) -> int:
+    """Answer for each source and print it: one object, or all of them by cluster."""
     if options.server is not None:
         answers = _on_server(operation, request, options, options.server)
     else:
-        kinds = [_kind(operation, source, options.config) for source in options.sources]
-        assumed = _assumed(options, kinds[0])
-        loads = {
-            name: _load(source, kind, options.config)
-            for name, source, kind in zip(
-                _names(options.sources), options.sources, kinds, strict=True
-            )
-        }
+        loads, assumed = prepared(operation, options)
         run = _on_spark if options.on_spark else _here
         answers = run(operation, request, options, loads, assumed)
     if len(answers) > 1:
@@ -175,10 +185,27 @@ def _answer(
     if isinstance(only, OpsError):
         raise only
     write_tables(options.out, only.tables)
-    return emit(_printable(operation, only), as_json=as_json)
+    return emit(printable(operation, only), as_json=as_json)
 
 
-def _assumed(options: _Options, kind: str) -> Assumed:
+def prepared(operation: Operation[Any, Any], options: Options) -> tuple[Loads, Assumed]:
+    """Return what reads the snapshot of each source, and the assumptions.
+
+    Raises:
+        UsageFaultError: A system has no answer, or an assumption does not fit.
+        UnknownNameError: There is neither such a directory nor such a cluster.
+        RemoteError: A cluster cannot be read.
+    """
+    kinds = [_kind(operation, source, options.config) for source in options.sources]
+    assumed = _assumed(options, kinds[0])
+    loads = {
+        name: _load(source, kind, options.config)
+        for name, source, kind in zip(_names(options.sources), options.sources, kinds, strict=True)
+    }
+    return loads, assumed
+
+
+def _assumed(options: Options, kind: str) -> Assumed:
     """Return the settings and the release to assume.
 
     Raises:
@@ -192,8 +219,8 @@ def _assumed(options: _Options, kind: str) -> Assumed:
 
 
 def _on_server(
-    operation: Operation[Any, Any], request: Request, options: _Options, server: str
-) -> Mapping[str, _Answered | OpsError]:
+    operation: Operation[Any, Any], request: Request, options: Options, server: str
+) -> Mapping[str, Answered | OpsError]:
     """Return the answers of a running Trimtab.
 
     Raises:
@@ -212,7 +239,7 @@ def _on_server(
             raise UnknownNameError.of("cluster", name, kinds, place=client.server)
         _check_answers(operation, name, kinds[name])
     _assumed(options, kinds[options.sources[0]])
-    answers: dict[str, _Answered | OpsError] = {}
+    answers: dict[str, Answered | OpsError] = {}
     for name in options.sources:
         started = time.perf_counter()
         try:
@@ -225,7 +252,7 @@ def _on_server(
             elapsed_ms = (time.perf_counter() - started) * 1000
             sent = found.sent
             lines = partial(_labeled_lines, sent)
-            answers[name] = _Answered(sent.body, lines, found.tables, elapsed_ms, sent.warnings)
+            answers[name] = Answered(sent.body, lines, found.tables, elapsed_ms, sent.warnings)
     return answers
 
 
@@ -234,7 +261,7 @@ def _labeled_lines(sent: SentAnswer) -> Iterable[Shown]:
     return sent.lines
 
 
-def _printable(operation: Operation[Any, Any], done: _Answered) -> output.Answer:
+def printable(operation: Operation[Any, Any], done: Answered) -> output.Answer:
     """Return an answer as a command prints it, after its warnings."""
     for sentence in done.warnings:
         output.warn(sentence)
@@ -247,7 +274,7 @@ def _printable(operation: Operation[Any, Any], done: _Answered) -> output.Answer
 
 def _print_all(
     operation: Operation[Any, Any],
-    answers: Mapping[str, _Answered | OpsError],
+    answers: Mapping[str, Answered | OpsError],
     *,
     as_json: bool,
 ) -> int:
@@ -263,10 +290,10 @@ def _print_all(
             code = max(code, output.exit_code(done) if as_json else fail(done, as_json=False))
             bodies[name] = {"error": done.as_json()}
             continue
-        printable = _printable(operation, done)
-        bodies[name] = output.with_warnings(printable.body)
+        shown = printable(operation, done)
+        bodies[name] = output.with_warnings(shown.body)
         if not as_json:
-            printable.show()
+            shown.show()
     if as_json:
         print_json({"clusters": bodies})
     return code
@@ -275,11 +302,11 @@ def _print_all(
 def _here(
     operation: Operation[Any, Any],
     request: Request,
-    _: _Options,
+    _: Options,
     loads: Loads,
     assumed: Assumed,
-) -> Mapping[str, _Answered | OpsError]:
-    answers: dict[str, _Answered | OpsError] = {}
+) -> Mapping[str, Answered | OpsError]:
+    answers: dict[str, Answered | OpsError] = {}
     for name, load in loads.items():
         try:
             facts = facts_of(load(), assumed)
@@ -291,17 +318,17 @@ def _here(
         else:
             elapsed_ms = (time.perf_counter() - started) * 1000
             taken_at = facts.snapshot.manifest.taken_at
-            answers[name] = _Answered.of(answer, request, taken_at, elapsed_ms, warnings)
+            answers[name] = Answered.of(answer, request, taken_at, elapsed_ms, warnings)
     return answers
 
 
 def _on_spark(
     operation: Operation[Any, Any],
     request: Request,
-    options: _Options,
+    options: Options,
     loads: Loads,
     assumed: Assumed,
-) -> Mapping[str, _Answered | OpsError]:
+) -> Mapping[str, Answered | OpsError]:
     from core.spark.engine import Engine, InMemory, is_spread  # noqa: PLC0415  # no pyspark before it
     from core.spark.fleet import InDirectory  # noqa: PLC0415  # the same
 
@@ -324,7 +351,7 @@ def _on_spark(
     return {
         name: one
         if isinstance(one, OpsError)
-        else _Answered.of(one, request, taken_at, elapsed_ms, warnings)
+        else Answered.of(one, request, taken_at, elapsed_ms, warnings)
         for name, (taken_at, warnings) in found.items()
         for one in (answers[name],)
     }

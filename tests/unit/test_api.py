@@ -39,6 +39,7 @@ QUERIES = {
     "lookup": ("?topic=acme/orders/paid-7",),
     "owners": ("", "?only_problems=true"),
     "place": ("?bundle=acme/invoices/0x00000000_0x19999999",),
+    "shed": ("", "?strategy=ThresholdShedder&rounds=2"),
     "simulate": ("?rounds=3", "?shedding=ThresholdShedder&failed=10.1.0.1:8080&rounds=2&seed=2"),
     "tenants": ("",),
 }
@@ -51,6 +52,7 @@ OPTIONS = {
         *("--bundle", "acme/invoices/0x00000000_0x19999999"),
     ),
     "?rounds=3": ("--rounds", "3"),
+    "?strategy=ThresholdShedder&rounds=2": ("--strategy", "ThresholdShedder", "--rounds", "2"),
     "?shedding=ThresholdShedder&failed=10.1.0.1:8080&rounds=2&seed=2": (
         *("--shed", "ThresholdShedder", "--fail-broker", "10.1.0.1:8080"),
         *("--rounds", "2", "--seed", "2"),

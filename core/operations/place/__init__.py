@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypedDict
+from typing import Final, TypedDict
 
 from core.errors import IncompleteSnapshotError, UnknownNameError
 from core.operations.operation import Answer, Cells, Line, Operation
@@ -39,9 +40,11 @@ class PlacedJson(_PlacedJson, total=False):
         scores: What the strategy compares, by broker; null: unknown.
         score_label: What the scores are; empty: the strategy compares none.
         notes: What was assumed.
+        elapsed_ms: Time that it took; not over HTTP.
         why: Why no broker is eligible; only without a distribution.
     """
 
+    elapsed_ms: float
     why: str
 
 
@@ -51,9 +54,11 @@ class Placed(Answer):
 
     Attributes:
         placement: Where the bundle goes.
+        elapsed_ms: Time that it took.
     """
 
     placement: Placement
+    elapsed_ms: float
 
     def body(self) -> PlacedJson:
         """Return the JSON object."""
@@ -61,6 +66,7 @@ class Placed(Answer):
         body: PlacedJson = {
             "distribution": placed.distribution,
             "ruled_out": dict(placed.ruled_out),
+            "elapsed_ms": round(self.elapsed_ms, 3),
             "bundle": placed.bundle,
             "strategy": placed.strategy,
             "scores": placed.scores,
@@ -70,11 +76,6 @@ class Placed(Answer):
         if not placed.distribution:
             body["why"] = placed.why
         return body
-
-    def timed(self, values: Mapping[str, Any], elapsed_ms: float) -> dict[str, Any]:
-        """Return the JSON values with the time that the answer took, after the brokers."""
-        first = {name: values[name] for name in ("distribution", "ruled_out")}
-        return first | {"elapsed_ms": round(elapsed_ms, 3)} | dict(values)
 
     def text(self, _: PlaceBundleRequest) -> Iterator[Line]:
         """Return the text for people."""
@@ -119,17 +120,21 @@ def placed(view: LoadView, settings: EffectiveSettings, request: PlaceBundleRequ
         settings: The leader's active settings.
         request: The bundle.
     """
+    candidates = _candidates(request.candidates, view.brokers)
+    started = time.perf_counter()
     placement = place_bundle(
         view,
         request.bundle,
         settings,
         strategy=request.strategy,
-        candidates=_candidates(request.candidates, view.brokers),
+        candidates=candidates,
         with_filters=request.filters,
         non_persistent=request.non_persistent,
     )
+    elapsed_ms = (time.perf_counter() - started) * 1000
     # small for its way back from a task
-    return Placed(replace(placement, ruled_out=dict(placement.ruled_out), after=PlacementMemory()))
+    small = replace(placement, ruled_out=dict(placement.ruled_out), after=PlacementMemory())
+    return Placed(small, elapsed_ms)
 
 
 def _candidates(text: str | None, known: Sequence[str]) -> list[str] | None:
@@ -153,6 +158,7 @@ OPERATION: Final = Operation(
     """,
     request=PlaceBundleRequest,
     answers={"pulsar": place},
+    is_timed=False,
     is_many=True,
     can_assume=True,
     spread={"pulsar": "core.spark.pulsar.large.place:spread_bundle"},

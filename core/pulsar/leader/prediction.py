@@ -15,6 +15,8 @@ from core.pulsar.leader.events import ZnodeEvent
 LEADS_S: Final = (0.0, 1.0, 5.0, 10.0, 30.0, 60.0)
 """Lead times by which accuracy is measured, seconds before the round."""
 
+FROM_SNAPSHOT: Final = "Predicted from the snapshot, not from leader events."
+
 FORECAST_FORMAT: Final = 1
 """Version of :class:`Forecast` as JSON."""
 

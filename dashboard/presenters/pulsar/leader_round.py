@@ -25,7 +25,6 @@ def is_shown(forecast: Forecast | None, now_s: float) -> bool:
     )
 
 
-FROM_SNAPSHOT: Final = "Predicted from the snapshot, not from leader events."
 _BY_SNAPSHOT: Final = "The next round is predicted from the snapshot."
 _CALIBRATED_S: Final = 30
 """Lead time up to which shares came true as shown: 68 of 74 of 90% and more, measured on leaders

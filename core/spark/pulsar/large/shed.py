@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +14,12 @@ from pyspark.sql import SparkSession
 from core.errors import ComputeError
 from core.facts import Assumed
 from core.operations.operation import Rows
+from core.operations.shed import Shedding, shedding_of, strategy_of, with_strategy
 from core.operations.shed.strategies import shed_tables, throughput_by_bundle
 from core.progress import Progress
-from core.pulsar.requests import ShedRequest
+from core.pulsar.facts import PulsarFacts
+from core.pulsar.recent import RecentBundles, recent_bundles
+from core.pulsar.requests import ShedRequest, ShedRoundsRequest
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import Round, shed_rounds, strategy_rounds
 from core.pulsar.shedding.registry import AnyStrategy
@@ -28,6 +32,37 @@ from core.spark.pulsar.large.reduced import ReducedCluster, missing_of
 _MAX_TURNS: Final = 40
 TRACED_ROUNDS: Final = 10
 """Rounds whose gates can be read afterwards; a trace looks at bundles of its own."""
+
+
+def spread_rounds(
+    spark: SparkSession,
+    directory: str,
+    assumed: Assumed,
+    request: ShedRoundsRequest,
+    progress: Progress,
+) -> Shedding:
+    """Shed on a snapshot directory; see :data:`core.operations.operation.Spread`.
+
+    Raises:
+        UnknownNameError: The configured strategy is not known here.
+        ComputeError, JobStoppedError: See :func:`large_rounds`.
+    """
+    cluster = LargeCluster.of(spark, Path(directory), progress)
+    facts = PulsarFacts(cluster.skeleton, assumed)
+    shedding = PulsarFacts(cluster.skeleton, with_strategy(assumed, request))
+    named = request.recently_unloaded
+    recent = recent_bundles(cluster.named(named), named) if named else RecentBundles()
+    started = time.perf_counter()
+    rounds = large_rounds(
+        cluster,
+        strategy_of(shedding, request),
+        shedding.settings,
+        request.rounds,
+        recently_unloaded=recent.names,
+        is_strategy_only=request.strategy_only,
+    )
+    each_ms = (time.perf_counter() - started) * 1000 / len(rounds)
+    return shedding_of(facts, request, rounds, [each_ms] * len(rounds), recent=recent)
 
 
 def spread_strategies(

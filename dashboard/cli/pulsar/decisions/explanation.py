@@ -15,9 +15,11 @@ import typer
 from core.diagnosis.pulsar.advice import pair_outcome, simulated_points
 from core.errors import UnknownNameError
 from core.findings.finding import Finding
+from core.operations.shed.gates import gate, turning_point
 from core.pulsar.explain import BrokerReason, BundleReason, Explanation
-from core.pulsar.leader.prediction import RoundPrediction
+from core.pulsar.leader.prediction import FROM_SNAPSHOT, RoundPrediction
 from core.pulsar.load import usage_sources
+from core.pulsar.recent import recent_bundles
 from core.pulsar.rules.combinations import combinations
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import BrokerTrace, Gate
@@ -30,9 +32,7 @@ from core.units import format_ratio
 from dashboard import services
 from dashboard.cli.config import configured
 from dashboard.cli.options import Config, Json, RecentlyUnloaded, Release, Settings, Source
-from dashboard.cli.output import Answer, UsageFaultError, emit, print_line, table
-from dashboard.cli.pulsar.decisions import shed_answer
-from dashboard.cli.pulsar.decisions.shed import known_bundles
+from dashboard.cli.output import Answer, UsageFaultError, emit, note, print_line, table
 from dashboard.cli.pulsar.snapshots import Assumptions
 from dashboard.cli.pulsar.source import pulsar_snapshot
 from dashboard.cli.requests import read_list
@@ -74,7 +74,7 @@ def _predicted(
 ) -> _LeaderPrediction:
     """Return the prediction of a live cluster's leader observer, or a note that there is none."""
     if Path(source).is_dir() or assumptions.overrides or assumptions.release:
-        return _LeaderPrediction(leader_round.FROM_SNAPSHOT)
+        return _LeaderPrediction(FROM_SNAPSHOT)
     forecast = leader.leader_forecast(configured(config), source)
     now_s = services.now().timestamp()
     if forecast is None or not leader_round.is_shown(forecast, now_s) or not forecast.next_round:
@@ -110,7 +110,9 @@ def explain(
     assumptions = Assumptions.of(None, settings, release)
     named = read_list(recently_unloaded)
     snapshot = pulsar_snapshot(source, config)
-    recent = known_bundles(snapshot.bundles, named)
+    recent = recent_bundles(snapshot.bundles, named)
+    for line in recent.notices:
+        note(line)
     explanation = explanation_of(snapshot, assumptions, recent.names)
     assumed, of_release = assumptions.overrides, assumptions.release
     simulated = partial(simulated_points, snapshot, assumed=assumed, release=of_release)
@@ -225,7 +227,7 @@ def _broker_json(why: BrokerReason, points: Sequence[TurningPoint]) -> dict[str,
         "broker": why.broker,
         "sheds": why.sheds,
         "sentence": why.sentence,
-        "gates": [shed_answer.gate(gate) for gate in why.gates],
+        "gates": [gate(one) for one in why.gates],
         "bundles": list(why.bundles),
         "skipped": dict(why.skipped),
         "turning_points": _points_json(points),
@@ -234,7 +236,7 @@ def _broker_json(why: BrokerReason, points: Sequence[TurningPoint]) -> dict[str,
 
 
 def _points_json(points: Sequence[TurningPoint]) -> list[dict[str, Any]]:
-    return [shed_answer.turning_point(point) for point in points]
+    return [turning_point(point) for point in points]
 
 
 def _bundle_json(reason: BundleReason, split: SplitWhatIf) -> dict[str, Any]:
@@ -354,5 +356,5 @@ def _verdict(explanation: Explanation, trace: BrokerTrace) -> tuple[str, str, st
 
 
 def _notes(explanation: Explanation) -> None:
-    for note in explanation.decision.notes:
-        print_line(f"Note: {note}")
+    for text in explanation.decision.notes:
+        print_line(f"Note: {text}")

@@ -14,14 +14,14 @@ from core.optimize import Proposal, optimize
 from core.optimize.request import OptimizeRequest
 from core.plan.model import Plan
 from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.recent import recent_bundles
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from core.units import format_bytes_per_s, format_ratio, pluralize
 from dashboard.cli import plan_answers
 from dashboard.cli.options import Config, Json, PlanFile, PlanReason, Release, Settings
-from dashboard.cli.output import Answer, emit, print_line, table
+from dashboard.cli.output import Answer, emit, note, print_line, table
 from dashboard.cli.plan_answers import refusal, write_plan
-from dashboard.cli.pulsar.decisions.shed import known_bundles
 from dashboard.cli.pulsar.snapshots import Assumptions
 from dashboard.cli.pulsar.source import Snapshot
 from dashboard.cli.requests import read_list, takes
@@ -64,7 +64,9 @@ def run_optimize(
     assumptions = Assumptions.of(None, settings, release)
     bundles = read_list(recently_unloaded)
     snapshot = load_snapshot(directory)
-    recent = known_bundles(snapshot.bundles, bundles)
+    recent = recent_bundles(snapshot.bundles, bundles)
+    for line in recent.notices:
+        note(line)
     request = msgspec.structs.replace(request, recently_moved=tuple(recent.names))
     effective = assumptions.settings_of(snapshot)
     started = time.perf_counter()
