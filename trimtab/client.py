@@ -222,8 +222,12 @@ class Client:
     # -- plans and runs ------------------------------------------------------------------------
 
     def plan(self, cluster: str, what: str, **fields: Any) -> dict[str, Any]:
-        """Make a plan: ``unload``, ``set``, ``move``, ``migrate`` or ``drain``; nothing is sent.
+        """Make a plan, such as ``unload`` or ``drain``; nothing is sent.
 
+        Args:
+            cluster: Name of the cluster.
+            what: Kind of plan, as the page ``/api`` of the server lists them.
+            **fields: Of its request.
         Returns:
             ``verdict``, ``answer`` and ``plan``, which is null if there is nothing to do.
         """

@@ -7,31 +7,27 @@ installation can be requested.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 from starlette.responses import Response
 
 from core.actions.views import RunView
 from core.errors import InputError
-from core.pegasus.ids import gpid_text, parse_gpid
-from core.pegasus.plan.build import RequestedMove, moves_plan
-from core.pegasus.plan.maintenance import MAX_UNDER_REPLICATED, drain_plan, migrate_plan
-from core.pegasus.proposal import Move
 from core.plan.codec import load_plan
 from core.plan.model import Plan
 from core.plan.options import PlanOptions
-from core.pulsar.plan.build import build_unload_plan
-from core.pulsar.plan.setting import build_setting_plan
 from core.request import Annotated, Request, param
 from core.systems import STEPS
 from dashboard import services
 from dashboard.api.operations import CLUSTER, newest
+from dashboard.api.plan_makers import MAKERS, Maker, Reason
 from dashboard.api.resource import Call, Resource, json_response
 from dashboard.api.schema import TEXT
 from dashboard.cli import plan_answers, systems
+from dashboard.queries.pegasus.copies import measured_rate
 from dashboard.queries.snapshots import saved_snapshots
 from dashboard.services import access
 
@@ -48,54 +44,6 @@ MADE: Final[Mapping[str, Any]] = {
     "required": ["verdict", "answer", "plan"],
 }
 _PLACE: Final = "The plan of the request"
-_REASON = Annotated[str, param("Reason (recorded in the plan)")]
-
-
-class UnloadRequest(Request, frozen=True, kw_only=True):
-    """Bundles to unload."""
-
-    bundles: Annotated[tuple[str, ...], param("Bundles, tenant/namespace/0xLOW_0xHIGH")]
-    destination: Annotated[str | None, param("Destination broker; null: the cluster's choice")] = (
-        None
-    )
-    reason: _REASON = ""
-
-
-class SetRequest(Request, frozen=True, kw_only=True):
-    """Dynamic settings to change."""
-
-    settings: Annotated[
-        dict[str, str | None], param("Value by key, as in broker.conf; null removes a value")
-    ]
-    reason: _REASON = ""
-
-
-class MoveRequest(Request, frozen=True, kw_only=True):
-    """A primary to move, or a replica to copy."""
-
-    partition: Annotated[str, param("Partition, such as 2.7")]
-    kind: Annotated[Move, param("Kind of move")]
-    source: Annotated[str, param("Source node, host:port")]
-    destination: Annotated[str, param("Destination node, host:port")]
-    steady: Annotated[bool, param("Keep the level at steady during the run")] = False
-    reason: _REASON = ""
-
-
-class MigrateRequest(Request, frozen=True, kw_only=True):
-    """A node whose primaries move to other nodes."""
-
-    node: Annotated[str, param("Registered name, host:port")]
-    reason: _REASON = ""
-
-
-class DrainRequest(Request, frozen=True, kw_only=True):
-    """Nodes to drain, one by one."""
-
-    nodes: Annotated[tuple[str, ...], param("Registered names, host:port", min_length=1)]
-    max_under_replicated: Annotated[
-        int, param("Max partitions that lack a replica at the same time", ge=1)
-    ] = MAX_UNDER_REPLICATED
-    reason: _REASON = ""
 
 
 class PlanRequest(Request, frozen=True, kw_only=True):
@@ -108,96 +56,7 @@ class Undo(Request, frozen=True, kw_only=True):
     """How a run is undone."""
 
     with_moves: Annotated[bool, param("Also move back all moves since the run began")] = False
-    reason: _REASON = ""
-
-
-def _unload(snapshot: Any, request: UnloadRequest, options: PlanOptions) -> Plan:
-    return build_unload_plan(
-        snapshot,
-        request.bundles,
-        destination=request.destination,
-        now=options.now,
-        reason=options.reason,
-        exclusions=frozenset(options.exclusions),
-    )
-
-
-def _set(snapshot: Any, request: SetRequest, options: PlanOptions) -> Plan:
-    return build_setting_plan(snapshot, request.settings, options)
-
-
-def _move(snapshot: Any, request: MoveRequest, options: PlanOptions) -> Plan:
-    gpid = gpid_text(*parse_gpid(request.partition))
-    move = RequestedMove(gpid, request.kind, request.source, request.destination)
-    return moves_plan(snapshot, [move], options, keep_level=request.steady)
-
-
-def _migrate(snapshot: Any, request: MigrateRequest, options: PlanOptions) -> Plan:
-    return migrate_plan(snapshot, request.node, options)
-
-
-def _drain(snapshot: Any, request: DrainRequest, options: PlanOptions) -> Plan:
-    most = request.max_under_replicated
-    return drain_plan(snapshot, request.nodes, options, max_under_replicated=most)
-
-
-class Maker(NamedTuple):
-    """How a plan is made.
-
-    Attributes:
-        kind: System of the clusters.
-        summary: One sentence.
-        request: What is requested.
-        make: Makes it, of the snapshot, the request and the options.
-        example: A request.
-    """
-
-    kind: str
-    summary: str
-    request: type[Request]
-    make: Callable[[Any, Any, PlanOptions], Plan]
-    example: Mapping[str, Any]
-
-
-_NODE: Final = "localhost:34801"
-MAKERS: Final[Mapping[str, Maker]] = {
-    "unload": Maker(
-        "pulsar",
-        "Plan an unload of bundles.",
-        UnloadRequest,
-        _unload,
-        {"bundles": ["acme/orders/0x00000000_0x40000000"]},
-    ),
-    "set": Maker(
-        "pulsar",
-        "Plan a change of dynamic settings.",
-        SetRequest,
-        _set,
-        {"settings": {"loadBalancerSheddingEnabled": "true"}},
-    ),
-    "move": Maker(
-        "pegasus",
-        "Plan the move of a primary, or the copy of a replica.",
-        MoveRequest,
-        _move,
-        {
-            "partition": "2.7",
-            "kind": "move_pri",
-            "source": _NODE,
-            "destination": "localhost:34802",
-        },
-    ),
-    "migrate": Maker(
-        "pegasus",
-        "Plan to move every primary off a node.",
-        MigrateRequest,
-        _migrate,
-        {"node": _NODE},
-    ),
-    "drain": Maker(
-        "pegasus", "Plan to drain nodes one by one.", DrainRequest, _drain, {"nodes": [_NODE]}
-    ),
-}
+    reason: Reason = ""
 
 
 def resources() -> Iterator[Resource]:
@@ -258,7 +117,10 @@ def _made(maker: Maker, call: Call, request: Any) -> Response:
     system = services.system_of(call.config, cluster)
     snapshot = system.record.load(newest(call, cluster.name).path)
     options = PlanOptions(
-        now=services.now(), reason=request.reason, exclusions=frozenset(cluster.exclusions)
+        now=services.now(),
+        reason=request.reason,
+        exclusions=frozenset(cluster.exclusions),
+        copy_rate=measured_rate(call.config, cluster.name) if maker.kind == "pegasus" else None,
     )
     plan = maker.make(snapshot, request, options)
     return _answer(call, plan, system.preview(snapshot, plan) if plan.steps else "")

@@ -17,9 +17,11 @@ from starlette.testclient import TestClient
 
 from connectors.access.users import UserFile
 from core.history.store.writer import Recorder
+from core.request import parse
 from core.snapshot.store import SnapshotStore, load_snapshot
 from dashboard import services
 from dashboard.api import resource, routes
+from dashboard.api.plan_makers import MAKERS
 from dashboard.cli.main import run
 from dashboard.services.history import history
 from dashboard.sign_in import SignInGuard
@@ -178,6 +180,73 @@ def test_plans_for_pegasus_are_made_and_previewed(client, site):
     move = {"partition": "x", "kind": "move_pri", "source": node, "destination": node}
     assert client.post(f"{place}/move", json=move).status_code == 400
     assert client.post(f"{place}/unload", json={"bundles": ["a"]}).status_code == 400
+
+
+PEGASUS = {
+    "migrate": ({"node": "{node}"}, ("{node}",)),
+    "drain": ({"nodes": ["{node}"]}, ("{node}",)),
+    "offline": ({"nodes": ["{node}"], "rate": 20}, ("{node}", "--rate", "20")),
+    "rolling-update": ({}, ()),
+    "rebalance": ({"only_move_primary": True}, ("--only-move-primary",)),
+    "server-setting": (
+        {"key": "meta.lb.only_move_primary", "value": "true"},
+        ("meta.lb.only_move_primary", "true"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PEGASUS)
+def test_a_plan_for_pegasus_is_that_of_the_command(client, site, capsys, name):
+    (directory,) = (site.path / "state" / "snapshots" / site.peg).iterdir()
+    node = client.get(f"/api/v1/snapshots/{site.peg}/latest/nodes").json()["rows"][0]["node"]
+    body, words = json.loads(json.dumps(PEGASUS[name]).replace("{node}", node))
+    made = client.post(f"/api/v1/plans/{site.peg}/{name}", json=body)
+    command = "set" if name == "server-setting" else name
+    printed = command_plan(capsys, "pegasus", command, str(directory), *words)
+    if made.status_code == 409:
+        assert printed == made.json()["detail"]
+    else:
+        assert printed == made.json()["plan"]["steps"]
+
+
+@pytest.mark.parametrize("name", ["unload", "split"])
+def test_a_plan_is_that_of_the_command(client, site, capsys, tmp_path, name):
+    bundle = bundle_of(site)
+    body = {"bundles": [bundle]}
+    made = client.post(f"/api/v1/plans/fleet/{name}", json=body).json()["plan"]
+    more = () if name == "unload" else ("--plan", str(tmp_path / "plan.json"))
+    words = (name, str(site.stored.path), "--bundle", bundle, *more)
+    assert command_plan(capsys, *words) == made["steps"]
+
+
+def command_plan(capsys, *words):
+    """The steps of a command's plan; of a refusal its sentence."""
+    capsys.readouterr()
+    code = run([*words, "--json"])
+    body = json.loads(capsys.readouterr().out)
+    return body["plan"]["steps"] if code == 0 else body["error"]["message"]
+
+
+def test_a_policy_is_planned(client):
+    body = {
+        "kind": "publish_rate",
+        "name": "acme/orders",
+        "value": '{"publishThrottlingRateInMsg": 5}',
+    }
+    made = client.post("/api/v1/plans/fleet/policy", json=body)
+    assert made.status_code == 200, made.text
+    assert made.json()["plan"]["steps"][0]["policy"] == "publish_rate"
+    body["kind"] = "publish_rat"
+    assert (
+        "Did you mean publish_rate"
+        in client.post("/api/v1/plans/fleet/policy", json=body).json()["hint"]
+    )
+
+
+def test_every_plan_has_an_example_that_fits_its_request(client):
+    for name, maker in MAKERS.items():
+        parse(maker.request, maker.example)
+        assert client.post(f"/api/v1/plans/nowhere/{name}", json=maker.example).status_code == 404
 
 
 def test_a_request_is_json_of_a_limited_size(client):
