@@ -93,6 +93,8 @@ class History(Strict):
         compact_every_min: Minutes between two turns of putting small files together.
         shadow: Shedding strategies that are computed at every snapshot, next to the configured one;
             of Pegasus clusters ``app`` and ``cluster``, the balancer's policies.
+        every_s: Snapshots without an event are recorded at this interval, by default ``minute_s``;
+            those with an event always.
         minute_s: Seconds that settings in minutes count as one: 60 but for a sandbox whose time
             is compressed.
     """
@@ -104,7 +106,13 @@ class History(Strict):
     max_bytes: int = Field(default=50 * 1024**3, gt=0)
     compact_every_min: float = Field(default=60.0, gt=0)
     shadow: list[str] = Field(default_factory=list)
+    every_s: float | None = Field(default=None, ge=0)
     minute_s: float = Field(default=60.0, gt=0)
+
+    @property
+    def interval_s(self) -> float:
+        """Seconds between two recorded snapshots without an event."""
+        return self.minute_s if self.every_s is None else self.every_s
 
     @field_validator("shadow")
     @classmethod

@@ -84,16 +84,24 @@ class RecordedCluster:
     Args:
         config: Where history and journal are.
         cluster: Which one.
-        every_s: Seconds between two minutes of it.
+        every_s: Seconds between two snapshots of it.
     """
 
     def __init__(self, config: TrimtabConfig, cluster: ClusterConfig, every_s: float) -> None:
         self._config = config
         self._journal: SqlJournal | None = None
         shadow = connector_of(config, cluster).shadow(config, cluster)
-        lease = Lease(every_s, config.state_dir / "collectors" / f"{cluster.name}.segments")
+        interval_s = config.history.interval_s
+        period_s = max(every_s, interval_s)
+        lease = Lease(period_s, config.state_dir / "collectors" / f"{cluster.name}.segments")
+        rest_s = max(0.0, interval_s - every_s / 2)  # snapshots are not quite on time
         self.minutes = ClusterMinutes(
-            lambda: open_history(config), cluster.name, self._opened, shadow, lease
+            lambda: open_history(config),
+            cluster.name,
+            self._opened,
+            shadow,
+            lease,
+            round(rest_s * 1_000),
         )
 
     def _opened(self) -> SqlJournal:

@@ -38,7 +38,7 @@ class WriteResult:
 
     Attributes:
         taken_at: The minute, ms.
-        is_new: ``False``: the history had it already.
+        is_new: ``False``: the history had it already, or it was not due.
         rows: How many, of all kinds.
         events: How many events, steps of runs among them.
         problem: What was left out of it; ``None`` if nothing.
@@ -60,6 +60,7 @@ class ClusterMinutes:
         journal: Opens the journal of runs.
         shadow: What runs on every snapshot.
         lease: Keeps back while another collector records the cluster; ``None`` if never.
+        rest_ms: See :class:`core.history.store.writer.Recorder`.
     """
 
     def __init__(
@@ -69,8 +70,10 @@ class ClusterMinutes:
         journal: Callable[[], Journal],
         shadow: Shadow,
         lease: Lease | None = None,
+        rest_ms: int = 0,
     ) -> None:
         self._lease = lease
+        self._rest_ms = rest_ms
         self._open_history = open_history
         self._cluster = cluster
         self._open_journal = journal
@@ -88,7 +91,9 @@ class ClusterMinutes:
 
     def _open(self) -> None:
         self._store = self._open_history()
-        self._recorder = Recorder(self._store, self._cluster, self._completed, self._lease)
+        self._recorder = Recorder(
+            self._store, self._cluster, self._completed, self._lease, self._rest_ms
+        )
 
     def record(self, snapshot: Storable) -> WriteResult:
         """Record one snapshot; once this returns, its minute is in the history for good.

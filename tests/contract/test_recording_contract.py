@@ -38,7 +38,7 @@ class Site:
         self.state = folder / "state"
         self.file = folder / "trimtab.toml"
         self.file.write_text(
-            f'state_dir = "{self.state}"\n[history]\nshadow = ["OverloadShedder"]\n'
+            f'state_dir = "{self.state}"\n[history]\nevery_s = 0\nshadow = ["OverloadShedder"]\n'
             f'[[clusters]]\nname = "{CLUSTER}"\nenvironment = "demo"\n'
             f'zookeeper = "{sandbox.zookeeper}"\nadmin_urls = {json.dumps(sandbox.admin_urls)}\n'
             "read_only = false\n[clusters.apply]\npace_per_min = 600.0\n"

@@ -36,6 +36,7 @@ class Running:
         **more,
     ) -> None:
         self._fault = fault
+        more["history"] = {"every_s": 0} | more.get("history", {})
         self.config = TrimtabConfig(state_dir=state_dir, clusters=clusters, **more)
         self.stop = threading.Event()
         self.events: queue.Queue[CollectorEvent] = queue.Queue()

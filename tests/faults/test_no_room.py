@@ -43,7 +43,8 @@ def broker() -> Iterator[SmallBroker]:
 def config(tmp_path: Path, broker: SmallBroker) -> Path:
     file = tmp_path / "trimtab.toml"
     file.write_text(
-        f'state_dir = "{tmp_path / "state"}"\n[access]\nkey_file = "{tmp_path / "key"}"\n'
+        f'state_dir = "{tmp_path / "state"}"\n[history]\nevery_s = 0\n'
+        f'[access]\nkey_file = "{tmp_path / "key"}"\n'
         f'[[clusters]]\nname = "c"\nadmin_urls = ["{broker.url}"]\nread_only = false\n'
     )
     return file

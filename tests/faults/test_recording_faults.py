@@ -173,7 +173,7 @@ def written(folder: Path, broker: SmallBroker) -> Path:
     """A configuration of that one cluster."""
     config = folder / "trimtab.toml"
     config.write_text(
-        f'state_dir = "{folder / "state"}"\n[[clusters]]\nname = "c"\n'
+        f'state_dir = "{folder / "state"}"\n[history]\nevery_s = 0\n[[clusters]]\nname = "c"\n'
         f'admin_urls = ["{broker.url}"]\n'
     )
     return config

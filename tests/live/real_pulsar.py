@@ -266,6 +266,9 @@ class RealPulsar:
         lines = (
             "collect_every_s = 15",
             "",
+            "[history]",
+            "every_s = 0",
+            "",
             "[[clusters]]",
             f'name = "{name}"',
             'kind = "pulsar"',

@@ -87,6 +87,24 @@ def test_move_of_a_run_is_trimtabs_and_any_other_the_clusters(site: Site) -> Non
     assert done.events == 6
 
 
+def test_snapshot_before_its_time_is_recorded_only_with_an_event(site: Site) -> None:
+    recorder = ClusterMinutes(
+        lambda: site.store, "fleet", lambda: site.journal, PulsarShadow(), rest_ms=120_000
+    )
+    moved = {FIRST: BROKERS[1]}
+    assert recorder.record(at(0)).is_new
+    assert not recorder.record(at(1)).is_new
+    assert recorder.record(at(2)).is_new
+    assert recorder.record(at(3, moved)).is_new, "a move"
+    site.run(SECOND, BROKERS[0], BROKERS[2], second=200)
+    assert recorder.record(at(4, moved)).is_new, "a step of a run"
+    assert not recorder.record(at(5, moved)).is_new
+    assert recorder.record(at(6, {})).is_new, "the move back"
+    assert [row["subject"] for row in site.events("step")] == [SECOND]
+    whole = site.store.snapshot_at("fleet", at(6).manifest.taken_at)
+    assert whole.bundles.equals(at(6).bundles)
+
+
 def test_restart_tells_no_step_twice_and_loses_none(site: Site) -> None:
     site.recorder().record(at(0))
     site.run(FIRST, BROKERS[0], BROKERS[1], second=30)

@@ -45,7 +45,7 @@ class RecordResult:
 
     Attributes:
         taken_at: The minute, ms.
-        is_new: Whether it was recorded; else the history had it already.
+        is_new: Whether it was recorded; else the history had it already, or it was not due.
         is_keyframe: Whether a segment began with it.
         rows: Rows written by kind.
         events: What happened since the last minute, with the columns of ``events``.
@@ -85,6 +85,7 @@ class Recorder:
             and returns rows with the columns of ``events`` and ``taken_at``.
         lease: Waits while another recorder is active; ``None`` records anyway, as
             what takes in old minutes does.
+        rest_ms: A snapshot without an event is due when the last recorded one is that much older.
     """
 
     def __init__(
@@ -93,9 +94,11 @@ class Recorder:
         cluster: str,
         complete_events: EventCompleter | None = None,
         lease: Lease | None = None,
+        rest_ms: int = 0,
     ) -> None:
         self.cluster = cluster
         self._lease = lease
+        self._rest_ms = rest_ms
         self._tables = store.tables
         self._complete_events = complete_events
         self._segment: _Segment | None = None
@@ -124,6 +127,10 @@ class Recorder:
             self._seen = self._seen_before(taken_at, snapshot)
             self._is_started = True
         events = self._events(snapshot, taken_at)
+        is_due = segment is None or taken_at - segment.taken_at >= self._rest_ms
+        if segment is not None and not is_due and not events.num_rows:
+            self._segment = segment
+            return RecordResult(taken_at, is_new=False)
         number = segment.number if segment is not None else self._next_number()
         held, written = self._write(snapshot, taken_at, number, segment, events)
         last = None if segment is None else segment.taken_at
