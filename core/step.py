@@ -177,8 +177,6 @@ class Step:
     Attributes:
         phrase: How steps of the kind are counted.
         result_flags: Result code, or code of a finding, to its meaning; others have no flag.
-        former_names: Field of plan format 4 to its name of today, where it has another.
-        former_codes: Result code of journal format 1 to its name of today.
     """
 
     __slots__ = ()
@@ -187,8 +185,6 @@ class Step:
     result_flags: ClassVar[Mapping[str, ResultFlags]] = {
         "already_set": ResultFlags(is_needless=True),
     }
-    former_names: ClassVar[Mapping[str, str]] = {}
-    former_codes: ClassVar[Mapping[str, str]] = {}
 
     # -- identity -------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from connectors.journal.errors import as_remote_error, translated
 from connectors.journal.schema import ENTRIES
 from connectors.journal.verify import Damage, Row, Verification, content_damage, verify_rows
 from core.actions.authority import is_genuine
-from core.actions.codec import RecordDecoder, stored_kinds
+from core.actions.codec import RecordDecoder
 from core.actions.events import (
     FIRST_LINK,
     EntriesArchived,
@@ -676,7 +676,7 @@ _IS_REQUESTED_AGAIN: Final = sa.exists().where(
     _EARLIER.c.kind == "RunRequested",
 )
 
-_IS_START: Final = ENTRIES.c.kind.in_(stored_kinds("StepStarted"))
+_IS_START: Final = ENTRIES.c.kind == "StepStarted"
 
 # quotes within a text are escaped in JSON: only the event's own field reads so
 _IS_MOVE: Final = (
@@ -771,7 +771,7 @@ def _conditions(wanted: EntryFilter) -> list[sa.ColumnElement[bool]]:
     same = ((columns.run_id, wanted.run_id), (columns.cluster, wanted.cluster))
     found += [column == value for column, value in (*same, (columns.actor, wanted.actor)) if value]
     if wanted.kind is not None:
-        found.append(columns.kind.in_(stored_kinds(wanted.kind)))
+        found.append(columns.kind == wanted.kind)
     if wanted.since is not None:
         found.append(columns.at_ms >= datetime_to_ms(wanted.since))
     if wanted.until is not None:

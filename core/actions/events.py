@@ -21,13 +21,13 @@ FIRST_LINK: Final = "0" * 64
 RestoreResult = Literal["restored", "not_restored", "changed_by_others", "failed"]
 
 RECORD_VERSION: Final = 2
-"""Format of the records that are written; :mod:`core.actions.codec` reads the one before."""
+"""Format of the records."""
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=True):
     """Base of all events; ``kind`` in JSON is the class name.
 
-    ``signature``: see :mod:`core.actions.authority`; empty in what earlier versions wrote.
+    ``signature``: see :mod:`core.actions.authority`; empty: it was not signed.
     """
 
     signature: str = ""

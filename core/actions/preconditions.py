@@ -16,7 +16,7 @@ from core.actions.runs import fold
 from core.actions.session import Session
 from core.actions.views import RunView
 from core.actions.windows import window_refusal
-from core.plan.model import READABLE_VERSIONS, Plan, content_hash
+from core.plan.model import FORMAT_VERSION, Plan, content_hash
 from core.units import format_age, pluralize
 
 _MAX_NAMED: Final = 4
@@ -116,11 +116,11 @@ def _for_another_cluster(plan: Plan, cluster: str) -> Refusal | None:
 
 
 def _changed(plan: Plan) -> Refusal | None:
-    if plan.format_version not in READABLE_VERSIONS:
+    if plan.format_version != FORMAT_VERSION:
         return Refusal(
             code="format_version",
             sentence=f"Plan {plan.short_id} has format {plan.format_version}; this version of "
-            f"Trimtab applies formats {' and '.join(map(str, READABLE_VERSIONS))}.",
+            f"Trimtab applies format {FORMAT_VERSION}.",
             hint=_AGAIN,
         )
     found = content_hash(plan)

@@ -11,7 +11,7 @@ import msgspec
 
 from core.bounds import TooLargeError, checked_json, read_file
 from core.errors import UnusablePlanError
-from core.plan.model import READABLE_VERSIONS, Plan, content_hash, content_of
+from core.plan.model import FORMAT_VERSION, Plan, content_hash
 from core.plan.registry import StepRegistry
 
 _AGAIN = "Create a new plan from a fresh snapshot."
@@ -29,7 +29,7 @@ def dump_plan(plan: Plan, signature: str = "") -> bytes:
         signature: Of the installation that makes the file; see
             :func:`core.actions.authority.plan_signature`.
     """
-    content = content_of(plan) | ({_SIGNATURE: signature} if signature else {})
+    content = msgspec.to_builtins(plan) | ({_SIGNATURE: signature} if signature else {})
     return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
 
 
@@ -66,7 +66,7 @@ def load_plan(source: bytes | Path, steps: StepRegistry, place: str = "") -> Pla
     except msgspec.ValidationError as exc:
         raise UnusablePlanError(f"{place} is damaged{_place_and_fault(exc)}.", hint=_AGAIN) from exc
     _check_times(plan, place)
-    if msgspec.json.decode(msgspec.json.encode(content_of(plan))) != content:
+    if msgspec.json.decode(msgspec.json.encode(plan)) != content:
         raise UnusablePlanError(f"{place} has fields that are not part of a plan.", hint=_AGAIN)
     expected = content_hash(plan)
     if plan.plan_id != expected:
@@ -122,10 +122,10 @@ def _check_version(content: Any, place: str) -> None:
     if not isinstance(content, dict) or "plan_id" not in content:
         raise UnusablePlanError(f"{place} is not a Trimtab plan.", hint=_AGAIN)
     version = content.get("format_version")
-    if version not in READABLE_VERSIONS:
+    if version != FORMAT_VERSION:
         raise UnusablePlanError(
-            f"{place} has plan format {version!r}; this version of Trimtab reads formats "
-            f"{' and '.join(map(str, READABLE_VERSIONS))}.",
+            f"{place} has plan format {version!r}; this version of Trimtab reads format "
+            f"{FORMAT_VERSION}.",
             hint="Use the version of Trimtab that made it, or create a new plan.",
         )
 

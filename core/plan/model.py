@@ -26,7 +26,6 @@ __all__ = [
     "DEFAULT_LIFETIME_S",
     "FORMAT_VERSION",
     "MAX_LIFETIME_S",
-    "READABLE_VERSIONS",
     "BrokerExpectation",
     "Diagnostic",
     "DiagnosticSeverity",
@@ -41,10 +40,7 @@ __all__ = [
 ]
 
 FORMAT_VERSION: Final = 5
-"""Format of the plans that are made."""
-
-READABLE_VERSIONS: Final = (4, FORMAT_VERSION)
-"""Formats of plans that can be read and applied; in format 4 fields of steps had other names."""
+"""Format of plan files."""
 
 DEFAULT_LIFETIME_S: Final = 600.0
 """How long a plan may be applied after it was made, unless its maker says otherwise."""
@@ -261,29 +257,13 @@ class Plan:
         return tuple(item for item in self.diagnostics if item.severity == severity)
 
 
-def renamed(content: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return an object with other names of its fields, those that ``names`` has."""
-    return {names.get(name, name): value for name, value in content.items()}
-
-
-def content_of(plan: Plan) -> dict[str, Any]:
-    """Return the plan as plain JSON values, with the names that its format has."""
-    content: dict[str, Any] = msgspec.to_builtins(plan)
-    if plan.format_version < FORMAT_VERSION:
-        content["steps"] = [
-            renamed(item, {name: former for former, name in step.former_names.items()})
-            for step, item in zip(plan.steps, content["steps"], strict=True)
-        ]
-    return content
-
-
 def content_hash(plan: Plan) -> PlanId:
     """Return the id that ``plan`` must have: SHA-256 of its canonical JSON without the id.
 
     Canonical: keys sorted, no blanks, ASCII, times in ISO 8601, numbers as the shortest text that
     reads back as the same number.
     """
-    content = content_of(plan)
+    content: dict[str, Any] = msgspec.to_builtins(plan)
     content.pop("plan_id")
     text = json.dumps(
         content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from core.plan.model import renamed
 from core.step import Step, StepBase
 
 
@@ -25,10 +24,6 @@ class StepRegistry:
         self._by_tag = {str(kind.__struct_config__.tag): kind for kind in self.kinds}
         if len(self._by_tag) != len(self.kinds):
             raise ValueError("Two kinds of steps have one tag.")
-        self.former_codes = {
-            former: code for kind in self.kinds for former, code in kind.former_codes.items()
-        }
-        """Result codes of earlier formats, to today's."""
 
     def decode(self, wanted: type, content: Any) -> Any:
         """Return a step of a decoded document; the ``dec_hook`` of a decoder.
@@ -47,6 +42,6 @@ class StepRegistry:
         if kind is None:
             raise ValueError(f"Unknown kind of step {tag!r}")
         try:
-            return msgspec.convert(renamed(content, kind.former_names), type=kind)
+            return msgspec.convert(content, type=kind)
         except msgspec.ValidationError as exc:
             raise ValueError(str(exc)) from exc

@@ -86,7 +86,7 @@ def test_a_changed_file_is_refused_and_both_ids_are_named() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"format_version": 1}, "plan format 1; this version of Trimtab reads formats 4 and 5"),
+        ({"format_version": 1}, "plan format 1; this version of Trimtab reads format 5"),
         ({"surprise": 1}, "fields that are not part of a plan"),
         ({"steps": "none"}, "is damaged"),
         ({"created_at": "2026-11-21T12:00:00"}, "created_at is not in UTC"),

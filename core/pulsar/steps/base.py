@@ -93,7 +93,6 @@ class PulsarStep(StepBase, frozen=True, kw_only=True):
         "owner_unknown": ResultFlags(is_doubtful=True),
         "destination_unreported": ResultFlags(is_doubtful=True),
     }
-    former_codes: ClassVar[Mapping[str, str]] = {"given_up": "unassigned"}
 
     @property
     def unloads(self) -> tuple[str, ...]:

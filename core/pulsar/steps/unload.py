@@ -31,7 +31,6 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
     """
 
     phrase: ClassVar[Phrase] = Phrase("unload", "bundle", "moved", "moved", order=0)
-    former_names: ClassVar[Mapping[str, str]] = {"foreseen": "predicted"}
 
     destination: str | None = None
     predicted: Mapping[str, float] = msgspec.field(default_factory=dict)
