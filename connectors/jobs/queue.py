@@ -26,7 +26,6 @@ from sqlalchemy import exc
 from sqlalchemy.dialects import mysql
 
 from connectors.config.model import TrimtabConfig
-from connectors.jobs.old_folders import old_rows
 from connectors.jobs.record import ENDED, RESULT, Answer, Job, JobRequest, State, Status
 from connectors.journal.engine import Database
 from connectors.journal.errors import translated
@@ -58,7 +57,7 @@ QUEUES: Final = sa.Table(
     sa.Column("id", sa.String(32), primary_key=True),
     sa.Column("format", sa.Integer, nullable=False),
 )
-"""One row per state directory; it is written with the jobs that were imported."""
+"""One row per state directory."""
 
 JOBS: Final = sa.Table(
     "trimtab_jobs",
@@ -95,7 +94,7 @@ def queue_of(config: TrimtabConfig) -> JobQueue:
 class JobQueue:
     """The queue of one state directory.
 
-    Its database is opened, and jobs in the old form are imported, at the first call that needs it.
+    Its database is opened at the first call that needs it.
 
     Args:
         home: ``<state_dir>/jobs``; result tables are in it.
@@ -344,21 +343,18 @@ class JobQueue:
             return self._opened
 
     def _register(self, database: Database, queue: str) -> None:
-        """Import the jobs in the old form, once: in the transaction that registers the queue."""
+        """Register the queue once, or refuse one whose rows have another format."""
         query = sa.select(QUEUES.c.format).where(QUEUES.c.id == queue)
         with database.reading("read the queue's format") as connection:
             found = connection.execute(query).scalar()
         if found is None:
-            rows = [{"queue": queue, **row} for row in old_rows(self.home)]
             try:
                 with database.writing() as connection:
                     connection.execute(QUEUES.insert().values(id=queue, format=FORMAT))
-                    if rows:
-                        connection.execute(JOBS.insert(), rows)
             except exc.IntegrityError:  # another process registered it meanwhile
                 return
             except exc.SQLAlchemyError:
-                with translated(database.place, "import jobs"):
+                with translated(database.place, "register the queue"):
                     raise
         elif found != FORMAT:
             raise ConfigError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import signal
@@ -369,57 +368,6 @@ def test_the_list_is_one_query_however_many_jobs_there_are(queue) -> None:
 def test_nothing_is_made_by_looking_at_a_queue_that_there_is_not(config, queue) -> None:
     assert queue.jobs() == []
     assert not list(config.state_dir.iterdir())
-
-
-OLD = "20261121T120000000-00000"
-
-
-def old_job(home: Path, number: int, **files: object) -> Path:
-    folder = home / f"{OLD}{number}"
-    folder.mkdir(parents=True)
-    request = {"kind": "count", "asked": {"parts": 2}, "actor": "ada", "asked_at": "2026-11-21"}
-    for name, body in ({"request": request} | files).items():
-        text = body if isinstance(body, str) else json.dumps(body)
-        (folder / f"{name}.json").write_text(text)
-    return folder
-
-
-def test_jobs_in_the_old_form_are_imported_once_and_lose_nothing(config, queue) -> None:
-    home = config.state_dir / "jobs"
-    status = {"state": "done", "done": 2, "total": 2, "words": "counting", "started_at": "a"}
-    answer = {"sentence": "2 parts.", "tables": {"parts": "Rows."}, "facts": {"parts": 2}}
-    done = old_job(home, 1, status=status, answer=answer)
-    (done / "result").mkdir()
-    pq.write_table(pa.table({"part": [1, 2]}), done / "result" / "parts.parquet")
-    old_job(home, 2)
-    (old_job(home, 3) / "stop").touch()
-    old_job(home, 4, status={"state": "running", "done": 1, "total": 9})
-    old_job(home, 5, request='{"kind": 7')
-    old_job(home, 6, status="\x00{")
-    found = {job.id[-1]: job for job in queue.jobs()}
-    assert {name: job.state for name, job in found.items()} == {
-        "1": "done",
-        "2": "queued",
-        "3": "stopped",
-        "4": "running",
-        "5": "failed",
-        "6": "failed",
-    }
-    assert found["1"].answer == Answer(**answer)
-    assert (found["1"].status.activity, found["1"].status.total) == ("counting", 2)
-    assert rows(found["1"].table("parts"), View()).table.num_rows == 2
-    assert found["2"].request
-    assert (found["2"].request.parameters, found["2"].request.actor) == ({"parts": 2}, "ada")
-    assert all("is damaged" in found[name].problem for name in "56")
-    queue.drop(found["1"].id)
-    assert not done.exists()
-    with serving(config):
-        assert ended(queue, found["2"].id).state == "done"
-        left = ended(queue, found["4"].id)
-    assert left.status.error
-    assert left.status.error["message"] == "The job's process died."
-    with closing(queue_of(config)) as again:
-        assert len(again.jobs()) == 5
 
 
 def test_two_state_directories_share_a_database_and_no_job(config, queue, tmp_path) -> None:
