@@ -159,33 +159,6 @@ def unknown_in_address(key: str, known: Collection[str]) -> list[str]:
     return found
 
 
-def rename_in_address(key: str, former: Mapping[str, str]) -> None:
-    """Replace a value of an address written before by its name of today.
-
-    Call it before the widget is drawn.
-
-    Args:
-        key: Of the parameter.
-        former: Names of today by those of before.
-    """
-    named = st.query_params.get(key, "")
-    if named in former:
-        st.query_params[key] = st.session_state[key] = former[named]
-
-
-def rename_tab(former: Mapping[str, Mapping[str, str]], key: str = VIEW) -> None:
-    """Open the tab of today for a tab of an address written before; call it before the tabs.
-
-    Args:
-        former: Parameters of today, that of the tab among them, by the former tab.
-        key: Parameter of the tab.
-    """
-    found = former.get(st.query_params.get(key, ""))
-    if found is not None:
-        st.session_state[key] = found[key]  # the parameter itself is the widget's to write
-        st.query_params.update({name: value for name, value in found.items() if name != key})
-
-
 def keep_in_address(key: str, value: str, *, default: str) -> None:
     """Write the value of a widget that is not bound into the address; the default is left out."""
     st.session_state[f"_address_{key}"] = value
@@ -206,22 +179,24 @@ def follow_in_address(key: str, value: str) -> None:
     st.session_state[f"_address_{key}"] = value
 
 
-def begin_choice(key: str, options: Mapping[str, str], default: str) -> None:
+def begin_choice(key: str, options: Collection[str], default: str) -> None:
     """Set the option of an unbound widget: the address's when that changed, else its own.
 
     Unlike :func:`from_address` this is of one page: what another page chose is forgotten.
 
     Args:
         key: Of the widget and of the parameter.
-        options: What an address may say, to the option that is meant.
+        options: What an address may contain.
         default: Option of an address that says nothing.
     """
     written = _choices().get(key)
-    named = options.get(st.query_params.get(key, default), default)
+    named = st.query_params.get(key, default)
+    if named not in options:
+        named = default
     is_written = written is not None or key in st.query_params  # else a callback set it first
     if key not in st.session_state or (is_written and named != written):
         st.session_state[key] = named
-    elif st.session_state[key] not in options.values():
+    elif st.session_state[key] not in options:
         st.session_state[key] = default
 
 

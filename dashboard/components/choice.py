@@ -2,7 +2,6 @@
 
 Streamlit binds a parameter to the words that a widget shows. Where these are for people, and so
 may change or hold a figure, the address is written here instead, with the option's own name.
-Addresses with the words, as they were written before, are read as well.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def segmented(
         default: Is left out of the address; blank: the first.
         has_label: Whether the label is drawn.
     """
-    first = _begin(label, options, key, default, format_func)
+    first = _begin(label, options, key, default)
     chosen = st.segmented_control(
         label,
         list(options),
@@ -66,7 +65,7 @@ def selected(
         width: Of the list.
         has_label: Whether the label is drawn.
     """
-    first = _begin(label, options, key, "", format_func)
+    first = _begin(label, options, key, "")
     chosen = st.selectbox(
         label,
         list(options),
@@ -78,14 +77,11 @@ def selected(
     return _end(chosen, key, first)
 
 
-def _begin(
-    label: str, options: Sequence[str], key: str, default: str, format_func: Callable[[str], str]
-) -> str:
+def _begin(label: str, options: Sequence[str], key: str, default: str) -> str:
     first = default or options[0]
-    spoken = {format_func(option): option for option in options}
-    unknown = state.unknown_in_address(key, {*options, *spoken})
+    unknown = state.unknown_in_address(key, options)
     words.report_unknown(label.lower(), unknown, options)
-    state.begin_choice(key, {**spoken, **{option: option for option in options}}, first)
+    state.begin_choice(key, options, first)
     return first
 
 

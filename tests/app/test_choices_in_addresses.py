@@ -19,9 +19,8 @@ def site(tmp_path, monkeypatch):
     return made
 
 
-@pytest.mark.parametrize("said", ["dispatch_rate", "dispatch rate"])
-def test_the_address_says_the_upstream_name_and_old_words_are_read(site, said):
-    app = site.open("policies", view="rates", kind=said)
+def test_the_address_says_the_upstream_name(site):
+    app = site.open("policies", view="Rates", kind="dispatch_rate")
     assert_calm(app)
     assert "subscriptions together" in texts(app)
     assert app.query_params["kind"] == "dispatch_rate"

@@ -37,7 +37,7 @@ def params_of(page, snapshot):
         "bundle": {"bundle": bundle},
         "unload": {"bundles": [bundle]},
         "lookup": {"topic": f"persistent://{namespace}/topic-1"},
-        "policies": {"view": "tenants"},
+        "policies": {"view": "Tenants"},
     }.get(page, {})
 
 

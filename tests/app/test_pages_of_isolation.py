@@ -93,12 +93,12 @@ def test_a_namespace_is_asked_about_by_the_address(site, fleet):
     assert "nowhere" in " ".join(one.value for one in app.error)
 
 
-@pytest.mark.parametrize("view", ["groups", "Domains"])
+@pytest.mark.parametrize("view", ["Groups", "Domains"])
 def test_groups_and_domains_are_told(site, fleet, view):
     app = site.open("isolation", view=view)
     assert_calm(app)
-    assert app.session_state[state.VIEW] == view.capitalize()
-    assert ("pair" if view == "groups" else "zone-a") in texts(app)
+    assert app.session_state[state.VIEW] == view
+    assert ("pair" if view == "Groups" else "zone-a") in texts(app)
 
 
 def test_a_change_is_seen_through_and_can_be_applied_with_its_unloads(site, fleet):

@@ -108,11 +108,6 @@ def test_every_candidate_can_be_opened_by_its_address(site, pick):
     assert app.segmented_control(key="pick").value == pick
 
 
-def test_an_address_written_before_opens_the_optimizer(site):
-    app = opened(site, pick="Smallest moves")
-    assert app.segmented_control(key="pick").value == "Optimizer"
-
-
 def test_switch_is_a_question_and_says_what_it_keeps_from_happening(site):
     app = opened(site, only_move_primary="true")
     assert "What if" in texts(app)

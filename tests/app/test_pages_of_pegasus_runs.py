@@ -166,7 +166,7 @@ def test_activity_lists_runs_of_both_systems_by_cluster(site, plan):
     rows = table_with(app, "outcome")
     assert rows["cluster"].tolist() == ["peg"]
     assert rows["done"].tolist() == [1]
-    entries = site.open("activity", view="entries")
+    entries = site.open("activity", view="Journal")
     assert_calm(entries)
     assert "2.1" in table_with(entries, "what").to_csv()
 

@@ -200,7 +200,7 @@ def test_a_limit_that_is_so_already_is_told_and_taken_out(site, fleet):
 
 
 def test_rates_are_shown_against_live_ones_and_changed(site, fleet):
-    app = site.open("policies", view="rates", namespace=MAIL)
+    app = site.open("policies", view="Rates", namespace=MAIL)
     assert_calm(app)
     said = texts(app)
     assert "▲ at its limit" in said
@@ -213,7 +213,7 @@ def test_rates_are_shown_against_live_ones_and_changed(site, fleet):
 
 
 def test_a_form_left_open_follows_what_is_set_meanwhile(site, fleet):
-    app = site.open("policies", view="rates", namespace=MAIL)
+    app = site.open("policies", view="Rates", namespace=MAIL)
     assert _field(app, "publish_rate_acme/mail_publishThrottlingRateInMsg").value == "1"
     site.put(_limited(mail=5000, later_s=1))
     app.run()
@@ -222,7 +222,7 @@ def test_a_form_left_open_follows_what_is_set_meanwhile(site, fleet):
 
 def test_quotas_are_shown_and_reset(site, fleet):
     bundle = fleet.bundles["bundle"][0].as_py()
-    app = site.open("policies", view="quotas", bundle=bundle)
+    app = site.open("policies", view="Quotas", bundle=bundle)
     assert_calm(app)
     _field(app, f"resource_quota_{bundle}_msgRateIn").set_value("50")
     said = _added(app)
@@ -231,7 +231,7 @@ def test_quotas_are_shown_and_reset(site, fleet):
 
 
 def test_tenants_are_shown_against_the_sum_of_their_limits(site, fleet):
-    app = site.open("policies", view="tenants", tenant="acme")
+    app = site.open("policies", view="Tenants", tenant="acme")
     assert_calm(app)
     said = texts(app)
     assert "of the traffic" in said
@@ -241,7 +241,7 @@ def test_tenants_are_shown_against_the_sum_of_their_limits(site, fleet):
 
 
 def test_the_calculator_gives_the_published_example(site, fleet):
-    app = site.open("policies", view="calculator")
+    app = site.open("policies", view="Calculator")
     assert_calm(app)
     rows = next(table.value for table in app.dataframe if "room" in table.value)
     assert [round(value, 2) for value in rows["published"]] == [11.11, 55.56, 33.33]
@@ -251,7 +251,7 @@ def test_the_calculator_gives_the_published_example(site, fleet):
 
 def test_the_calculator_is_wholly_in_its_address_and_takes_live_figures(site, fleet):
     app = site.open(
-        "policies", view="calculator", limit="20", usage="5,5", steps="3:5,5; 3:50,0", period="10"
+        "policies", view="Calculator", limit="20", usage="5,5", steps="3:5,5; 3:50,0", period="10"
     )
     assert_calm(app)
     assert app.text_input(key=state.PERIOD).value == "10"
@@ -263,9 +263,9 @@ def test_the_calculator_is_wholly_in_its_address_and_takes_live_figures(site, fl
 
 
 def test_what_cannot_be_calculated_is_said(site, fleet):
-    app = site.open("policies", view="calculator", limit="-2", period="0")
+    app = site.open("policies", view="Calculator", limit="-2", period="0")
     assert_calm(app)
     said = texts(app)
     assert "the range is -1" in said
-    app = site.open("policies", view="calculator", steps="5:1,2;5:1")
+    app = site.open("policies", view="Calculator", steps="5:1,2;5:1")
     assert "another 1" in texts(app)

@@ -550,7 +550,7 @@ def test_activity_lists_the_runs_that_the_address_asks_for(busy, asked, found):
     ],
 )
 def test_activity_lists_the_entries_that_the_address_asks_for(busy, asked, kinds):
-    app = busy.open("activity", view="entries", **asked)
+    app = busy.open("activity", view="Journal", **asked)
     assert_calm(app)
     rows = listed(app)
     assert len(rows)

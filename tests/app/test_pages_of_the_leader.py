@@ -242,12 +242,12 @@ def test_history_and_its_report_have_the_measured_accuracy_and_until_when(site, 
     for snapshot in make_history(3, brokers=6, bundles=80, now=now()):
         recorder.record(snapshot)
         store.append("shadow", made.cluster, shadow.decide(snapshot))
-    app = site.open("history", view="Agreement")
+    app = site.open("history", view="Predictions")
     assert_calm(app)
     assert "12 of 21" in texts(app)
     assert "Measured until" not in texts(app)
     publish(site, fleet, written_at_s=now().timestamp() - 86_400)
-    assert "Measured until" in texts(site.open("history", view="Agreement"))
+    assert "Measured until" in texts(site.open("history", view="Predictions"))
     assert run(["history", "agreement", made.cluster]) == 0
     said = capsys.readouterr().out
     assert "12 of 21" in said

@@ -18,9 +18,6 @@ RUNS, JOURNAL = "Runs", "Journal"
 TABS: Final = (RUNS, JOURNAL)
 """Labels of the tabs: an address names them."""
 
-FORMER_TABS: Final = {"runs": RUNS, "entries": JOURNAL}
-"""What addresses named them before."""
-
 KINDS: Final = describe.KINDS
 """Kind of an entry in the journal to the word for people (and for the URL)."""
 

@@ -11,7 +11,6 @@ from dashboard.components import figures, frame, words
 from dashboard.queries import runs
 
 config = frame.open_journal("Runs")
-state.rename_in_address(state.VIEW, model.FORMER_TABS)
 try:
     views, entries = runs.every(config), runs.audit(config)
 except OpsError as error:

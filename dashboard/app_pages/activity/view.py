@@ -39,7 +39,6 @@ DATES: Final = "custom"
 def _pick(label: str, options: Sequence[str], key: str, width: int) -> str:
     """Draw a filter with all as first choice; return the choice, empty for all."""
     every = f"all {label.lower()}s"
-    state.rename_in_address(key, {f"every {label.lower()}": every})
     named = state.text(key)
     more = [named] if named and named not in (every, *options) else []  # so that it is not lost
     chosen = st.selectbox(
@@ -55,7 +54,6 @@ def _pick(label: str, options: Sequence[str], key: str, width: int) -> str:
 
 def _pick_span() -> tuple[datetime | None, datetime | None]:
     """Draw the stretch of time; return its ends, aware UTC, ``None``: open."""
-    state.rename_in_address(state.SINCE, {"between dates": DATES, "ever": EVER})
     span = st.selectbox(
         "Period", [EVER, *SPANS, DATES], key=state.SINCE, bind="query-params", width=150
     )

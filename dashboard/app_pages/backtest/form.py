@@ -171,7 +171,6 @@ def value_key(key: str) -> str:
 
 def _stretch(span: Span) -> tuple[datetime | None, datetime | None]:
     """Draw the range picker; return its ends, ``None``: open."""
-    state.rename_in_address(STRETCH, {"whole record": WHOLE, "from … to": OWN})
     chosen = st.selectbox(
         "Period",
         [WHOLE, *SPANS, OWN],

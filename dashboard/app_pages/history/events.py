@@ -103,9 +103,6 @@ LANES: Final = (
 )
 """From the top of the timeline."""
 
-FORMER_LANES: Final[Mapping[str, str]] = {"Up and down": "Restarts", "Runs by people": "Runs"}
-"""Names of today by those of addresses written before."""
-
 JOURNAL_KINDS: Final = ("run", "step")
 """Events that are read from the journal, with the exact time in their details."""
 

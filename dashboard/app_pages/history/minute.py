@@ -29,14 +29,6 @@ _FIRST: Final = "first minute of the range"
 _LAST: Final = "last minute of the range"
 _BEFORE: Final = "previous minute"
 _OTHER: Final = "custom minute"
-_FORMER: Final = {
-    "the newest minute": _NEWEST,
-    "the first minute of the range": _FIRST,
-    "the last minute of the range": _LAST,
-    "the minute before": _BEFORE,
-    "another minute": _OTHER,
-}
-"""The same in an address written before."""
 _MAX_ROWS: Final = 5_000
 _TABLE_PX: Final = 420
 _NEAR: Final = timedelta(minutes=30)
@@ -87,8 +79,6 @@ def _pick(period_load: PeriodLoad, looked: SelectedMinute) -> datetime | None:
     is_newest = looked.at_ms == looked.newest_ms
     offered = [_FIRST, _BEFORE, _OTHER] if is_newest else [_NEWEST, _FIRST, _BEFORE, _LAST, _OTHER]
     label = f"{stamp(looked.moment)} UTC{' (newest)' if is_newest else ''}, compared with"
-    state.rename_in_address(state.AGAINST, {old.capitalize(): now for old, now in _FORMER.items()})
-    state.rename_in_address(state.AGAINST, _FORMER)
     chosen = choice.selected(
         label, offered, key=state.AGAINST, format_func=str.capitalize, width=300, has_label=True
     )

@@ -49,7 +49,6 @@ EVENTS, MINUTE, MOVES, SERIES, PREDICTIONS = "Events", "Minute", "Moves", "Serie
 TABS: Final = (EVENTS, MINUTE, MOVES, SERIES, PREDICTIONS)
 EVENT_LISTS: Final[Mapping[str, str]] = {"events": "Events", "alerts": "Alerts"}
 MINUTE_LISTS: Final[Mapping[str, str]] = {"load": "Load", "changes": "Changes"}
-FORMER_EXPORT: Final = "Export"
 MAX_ROWS: Final = 40
 _EVEN_POINTS: Final = 600
 

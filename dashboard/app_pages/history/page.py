@@ -80,7 +80,6 @@ DRAWN: dict[str, Callable[[], None]] = {
     model.SERIES: lambda: view.draw_series(query, system, shown),
     model.PREDICTIONS: lambda: view.draw_predictions(config, query, system),
 }
-state.rename_tab(view.FORMER_TABS)
 tabs = st.tabs(list(DRAWN), key=state.VIEW, on_change="rerun", bind="query-params")
 for tab, draw in zip(tabs, DRAWN.values(), strict=True):
     if tab.open:

@@ -16,7 +16,7 @@ from core.units import ms_to_datetime
 from dashboard import state
 from dashboard.app_pages.history import model
 from dashboard.app_pages.history.charts import history_timeline
-from dashboard.app_pages.history.events import FORMER_LANES, LANES, lane_of, lanes
+from dashboard.app_pages.history.events import LANES, lane_of, lanes
 from dashboard.app_pages.history.model import (
     FREE,
     PRESETS,
@@ -110,11 +110,6 @@ def pick_lanes(period_load: PeriodLoad) -> list[str]:
     }
     if not found:
         return []
-    named = st.query_params.get_all(state.LANE)
-    if any(one in FORMER_LANES for one in named):
-        st.session_state[state.LANE] = [
-            lane.key for lane in LANES if lane.name in {FORMER_LANES.get(one, one) for one in named}
-        ]
     chosen = st.multiselect(
         "Events",
         [lane.key for lane in LANES if lane.key in found],

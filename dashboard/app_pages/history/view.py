@@ -32,22 +32,11 @@ from dashboard.queries.history import HistoryQuery, PeriodLoad, predicted
 from dashboard.services import alerts, config_option
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from dashboard.app_pages.history.system import HistoryMeasure, HistorySystem, SubjectSeries
     from dashboard.queries.history import HistoryQuery
     from dashboard.services import Config
-
-
-FORMER_TABS: Final[Mapping[str, Mapping[str, str]]] = {
-    "This minute": {state.VIEW: model.MINUTE},
-    "Alerts": {state.VIEW: model.EVENTS, state.KIND: "alerts"},
-    "Compare": {state.VIEW: model.MINUTE, state.QUANTITY: "changes"},
-    "Movers and flaps": {state.VIEW: model.MOVES},
-    "Effect": {state.VIEW: model.MOVES, state.SHOW: "effect"},
-    "Agreement": {state.VIEW: model.PREDICTIONS},
-}
-"""Parameters of today by the tab of an address written before."""
 
 
 # -- events and alerts -----------------------------------------------------------------------------
@@ -290,8 +279,6 @@ _EXPORT: Final = "_export"
 
 def draw_export(config: Config, query: HistoryQuery) -> None:
     """Draw the button that opens the export of the period."""
-    if st.query_params.get(state.VIEW) == model.FORMER_EXPORT:
-        st.session_state[_EXPORT] = True
     panel = st.popover(
         "Export", icon=":material/download:", key=_EXPORT, on_change="rerun", width="content"
     )

@@ -94,7 +94,6 @@ def body(view: RunView, outcome: OutcomeSystem) -> None:
 def details(config: Config, view: RunView, outcome: OutcomeSystem) -> None:
     """Show the tabs; each is computed when it is opened."""
     labels = TABS if outcome.is_predicted(view) else TABS[1:]
-    state.rename_in_address(state.VIEW, {"By hand": "Commands"})
     tabs = dict(
         zip(
             labels,

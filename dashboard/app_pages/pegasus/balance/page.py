@@ -41,7 +41,6 @@ with st.container(key="workbench"):
     left, right = st.columns([1.35, 1], gap="medium")
 with left:
     words.section("Candidates")
-    state.rename_in_address(state.PICK, switches.FORMER_CANDIDATES)
     pick = st.segmented_control(
         "Candidate",
         switches.CANDIDATES,

@@ -28,7 +28,6 @@ CLUSTER: Final = "Cluster policy"
 EVEN: Final = "Optimizer"
 HAND: Final = "Manual move"
 CANDIDATES: Final = (APP, CLUSTER, EVEN, HAND)
-FORMER_CANDIDATES: Final = {"Smallest moves": EVEN, "By hand": HAND}
 POLICIES: Final[dict[str, Policy]] = {APP: "app", CLUSTER: "cluster"}
 _ORDERS: Final[dict[str, queries.Order]] = {
     "learned": "learned",
@@ -141,7 +140,6 @@ def draw_settings(page: PegasusPage, own: BalanceSettings, policy: Policy) -> Ba
 
 
 def _order() -> tuple[queries.Order, int]:
-    state.rename_in_address("order", {"by name, backwards": "by name, descending"})
     chosen = st.selectbox(
         "Order of the nodes",
         list(_ORDERS),

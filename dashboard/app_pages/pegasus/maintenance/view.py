@@ -92,7 +92,6 @@ def choose(page: PegasusPage) -> tuple[model.OperationDescription, MaintenanceRe
         The operation and the request; ``None`` until a node is selected.
     """
     labels = list(model.BY_LABEL)
-    state.rename_in_address(state.PICK, {"Rebalance until done": "Rebalance to convergence"})
     words.report_unknown("operation", state.unknown_in_address(state.PICK, labels), labels)
     label = st.segmented_control(
         "Operation",

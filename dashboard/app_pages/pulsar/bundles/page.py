@@ -102,7 +102,6 @@ with right, st.container(horizontal=True, vertical_alignment="bottom", gap="smal
         bind="query-params",
         width=165,
     )
-    state.rename_in_address(state.OWNER, {"not owned": NOT_OWNED})
     owner = st.selectbox(
         "Owner",
         ["", NOT_OWNED, *reading.brokers],

@@ -32,9 +32,6 @@ policy_changes.draw_pending()
 answer = view.planned(page)
 view.draw_violations(page, found.wrong)
 
-state.rename_in_address(
-    state.VIEW, {name.lower(): name for name in (model.POLICIES, model.GROUPS, model.DOMAINS)}
-)
 if state.VIEW not in {*st.query_params, *st.session_state}:
     st.session_state[state.VIEW] = view.opened_by(st.query_params)
 *tabs, changes = st.tabs(

@@ -33,7 +33,6 @@ def bundles(page: PulsarPage) -> None:
     found, taken_at = queries.owners(page.stored).found, page.stored.taken_at
     with st.container(horizontal=True, vertical_alignment="bottom"):
         options = model.choices(found)
-        state.rename_in_address(state.STATE, {"what is wrong": model.WRONG_ONLY})
         words.report_unknown("state", state.unknown_in_address(state.STATE, options), options)
         chosen = st.selectbox(
             "State",

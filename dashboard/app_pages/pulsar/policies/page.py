@@ -35,7 +35,6 @@ figures.key_figures(model.key_figures(limits, page.reading.settings), key="polic
 policy_changes.draw_pending()
 planned = policy_changes.planned(page)
 
-state.rename_in_address(state.VIEW, {name.lower(): name for name in DRAW})
 if state.VIEW not in {*st.query_params, *st.session_state}:
     opened = next((tab for key, tab in OPENED_BY.items() if key in st.query_params), None)
     if opened is not None:

@@ -93,9 +93,7 @@ def strategy_in_force(page: PulsarPage) -> str:
 
 def picked(names: tuple[str, ...]) -> str:
     """Return the chosen candidate: of the session, or of the address."""
-    former = {"Smallest moves": queries.OPTIMIZER}
-    options = {name: name for name in (queries.OPTIMIZER, *names)} | former
-    state.begin_choice(state.PICK, options, queries.OPTIMIZER)
+    state.begin_choice(state.PICK, (queries.OPTIMIZER, *names), queries.OPTIMIZER)
     name = str(st.session_state[state.PICK])
     state.end_choice(state.PICK, name, default=queries.OPTIMIZER)
     return name

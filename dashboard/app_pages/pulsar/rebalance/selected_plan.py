@@ -290,9 +290,6 @@ def draw_supposed(selection: Selection) -> None:
 
 
 PLACED: Final = "by placement"
-_FORMER_PLACED: Final = "where the cluster places it"
-"""The same in an address written before."""
-
 _ARROW: Final = " → "
 _LABELS: Final = {
     state.DROP: "Excluded from the plan",
@@ -307,9 +304,7 @@ def edits() -> queries.MoveEdits:
     return queries.MoveEdits(
         left_out=state.listed(state.DROP),
         retargets=tuple(
-            (pair[0], None if pair[1] in (PLACED, _FORMER_PLACED) else pair[1])
-            for pair in pairs
-            if len(pair) == 2
+            (pair[0], None if pair[1] == PLACED else pair[1]) for pair in pairs if len(pair) == 2
         ),
     )
 

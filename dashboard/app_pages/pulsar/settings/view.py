@@ -157,7 +157,6 @@ def _settings_table(page: PulsarPage, examination: Examination) -> str:
     """Draw the table; return the setting of its first row, empty without one."""
     reading = page.reading
     with st.container(horizontal=True, vertical_alignment="center"):
-        state.rename_in_address(state.ONLY, {"not read here": "unused"})
         shown = st.segmented_control(
             "Show",
             list(model.SHOWN),
