@@ -85,7 +85,6 @@ class Connector(Protocol):
         """Return the collector of a cluster.
 
         Args:
-            cluster: The cluster.
             latest: Directory of its newest snapshot, which may have more than one reading gives.
         Raises:
             ConfigError: A secret or certificate cannot be read.
@@ -101,7 +100,6 @@ class Connector(Protocol):
         """Return a cluster to act on; whoever opens it closes it.
 
         Args:
-            cluster: The cluster.
             limits: Returns it with the limits that hold at that moment; by default they never
                 change.
             journal: Of earlier runs; what they may have left pending is not sent again.

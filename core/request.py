@@ -178,7 +178,6 @@ def parse(request: type[R], values: Mapping[str, Any], *, strict: bool = True) -
     """Return the request, validated.
 
     Args:
-        request: Its type.
         values: By field.
         strict: ``False``: numbers and switches may be texts, as in an address.
     Raises:

@@ -113,7 +113,6 @@ class System(Protocol[S_contra]):
 
         Args:
             snapshot: A fresh one.
-            plan: The plan.
             exclusions: What the configuration excludes from every plan.
             now: The present moment, aware UTC.
             steps: Places to check; ``None`` for all.
@@ -145,7 +144,6 @@ class System(Protocol[S_contra]):
         Their effect, which the run still needs, is gone: a new leader has forgotten what kept it.
 
         Args:
-            view: The run.
             snapshot: A fresh one.
         """
         ...
@@ -160,7 +158,6 @@ class System(Protocol[S_contra]):
         """Return the reason a temporary setting cannot be restored, or "".
 
         Args:
-            saved: The setting.
             by_hand: The shell line that restores it.
             snapshot: Takes a fresh snapshot.
         Raises:
@@ -178,7 +175,6 @@ class System(Protocol[S_contra]):
 
         Args:
             snapshot: The one that it was made on, or a later one.
-            plan: The plan.
         Raises:
             OpsError: The snapshot has too little.
         """
@@ -200,7 +196,6 @@ class System(Protocol[S_contra]):
         Those that steps of the run moved do not count.
 
         Args:
-            view: The run.
             start: A snapshot of when it began.
             snapshot: A fresh one.
         """
@@ -220,7 +215,6 @@ class System(Protocol[S_contra]):
         """Return the plan that undoes a run, last step first, and what it leaves behind.
 
         Args:
-            view: The run.
             snapshot: A fresh one.
             now: The present moment, aware UTC.
             exclusions: What the configuration excludes from every plan.

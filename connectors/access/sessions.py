@@ -65,7 +65,6 @@ class Sessions:
 
     Args:
         database: The journal's.
-        users: The user file.
         key: The installation's, which seals the rows.
         lasts: How long a person stays signed in.
         now: The present moment, aware UTC.

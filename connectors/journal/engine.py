@@ -109,7 +109,6 @@ class Database:
 
         Args:
             key: Of what is read; there are few.
-            read: Reads it.
         """
         stamp = self._stamp()
         if stamp is None:

@@ -136,8 +136,6 @@ Setting = tuple[str, str]
 class PegasusCollector:
     """Takes snapshots of one cluster.
 
-    Args:
-        config: The cluster.
     Attributes:
         changed: Never set: Pegasus does not announce that a node came or went.
     """
@@ -594,7 +592,6 @@ class LeaderReading:
     """Reads the leading meta server.
 
     Args:
-        config: The cluster.
         client: Of its meta servers.
         problems: Where to note what could not be read.
     """
@@ -714,7 +711,6 @@ class NodesReading:
     """Reads the replica servers, several at a time.
 
     Args:
-        config: The cluster.
         problems: Where to note what could not be read.
         remembered: Samples of the capture before, by node; replaced by those of this one.
     """

@@ -63,8 +63,6 @@ Runtime = Mapping[str, Mapping[str, str]]
 class PulsarCollector:
     """Takes snapshots of one cluster, over one ZooKeeper session and one pool of connections.
 
-    Args:
-        config: The cluster.
     Attributes:
         changed: Set when a broker came or went since the last capture began.
     Raises:
@@ -371,7 +369,6 @@ def fetch_topics(config: ClusterConfig, broker_web_url: str, bundle: str | None)
     """Read the topics that a broker serves right now.
 
     Args:
-        config: The cluster.
         broker_web_url: Web address of the broker that owns the bundle, from a snapshot.
         bundle: Only its topics; ``None`` for all topics of the broker.
     Returns:
@@ -397,7 +394,6 @@ def fetch_topic_names(config: ClusterConfig, broker_web_url: str, namespace: str
     Any broker answers; none loads or is assigned a bundle.
 
     Args:
-        config: The cluster.
         broker_web_url: Web address of a broker, from a snapshot.
         namespace: Name.
     Raises:

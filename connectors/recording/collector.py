@@ -107,7 +107,6 @@ def run_collector(
 
     Args:
         config: State directory and retention.
-        clusters: Which ones.
         every_s: Seconds from the start of one capture to the start of the next.
         stop: Set it to end; a capture under way is given up.
         on_event: Called from the collecting threads.

@@ -83,7 +83,6 @@ class RecordedCluster:
 
     Args:
         config: Where history and journal are.
-        cluster: Which one.
         every_s: Seconds between two snapshots of it.
     """
 

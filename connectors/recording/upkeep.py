@@ -83,7 +83,6 @@ class Upkeep:
 
     Args:
         open_history: Opens the history, again for every turn.
-        cluster: Its cluster.
         limits: Interval and retention.
         folder: Where the lock file is.
         report: Called from the thread with the result of a turn.

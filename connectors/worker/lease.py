@@ -40,7 +40,6 @@ class ZooKeeperLease:
     """The lease of one cluster that has a ZooKeeper.
 
     Args:
-        config: The cluster.
         worker: Name of who wants it.
     Raises:
         ConfigError: The cluster has no ``zookeeper``, or its credential cannot be read.

@@ -101,7 +101,6 @@ class LimitedCluster:
     """Current configuration of a cluster that is acted on.
 
     Args:
-        config: The cluster.
         limits: Returns it with the limits that hold at that moment; by default they never change.
     """
 

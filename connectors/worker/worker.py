@@ -145,7 +145,6 @@ def run_worker(
 
     Args:
         config: Where journal and state are.
-        clusters: Which ones.
         stop: Set it to end, within about a second: runs stay open, and the step under way, if the
             cluster shows no result at once, is reconciled by the next worker.
         on_event: Called from the working threads.

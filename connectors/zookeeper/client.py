@@ -202,7 +202,6 @@ class ZooKeeperReader:
         """Read many znodes; never raises for one of them.
 
         Args:
-            reads: What to read.
             expected_bytes: Size of one value; the real sizes are learnt while reading.
         Returns:
             One answer a read, in order; an answer's ``error`` is 0, a code of ZooKeeper's, or one

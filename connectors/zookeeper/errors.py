@@ -118,7 +118,6 @@ def translate(
     """Return our error for one of kazoo's; whatever it is, it becomes a :class:`RemoteError`.
 
     Args:
-        exc: The exception.
         endpoint: ZooKeeper.
         operation: What was requested.
         fault: What the server did before: a broken connection comes of it, then.

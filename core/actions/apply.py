@@ -368,7 +368,6 @@ def closing(view: RunView, ended_after_s: float, stop: str = "") -> RunEnded:
     left steps undone, or ended the wait for what the run is for. ``FAILED``: all else.
 
     Args:
-        view: The run.
         ended_after_s: Seconds since it was claimed first.
         stop: Who stopped it, a sentence; empty: no stop was requested.
     """

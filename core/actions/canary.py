@@ -58,7 +58,6 @@ def verdict(view: RunView, gate: Gate, measured: RunMeasured) -> tuple[bool, str
     """Return whether the run may continue, and the figures against their limits.
 
     Args:
-        view: The run.
         gate: Of its first step.
         measured: The cluster after that step.
     """

@@ -171,7 +171,6 @@ def describe_open_run(view: RunView, more: str = "") -> str:
     """Return the effect of an open run on changes of its cluster, and the command to stop it.
 
     Args:
-        view: The run.
         more: Options that the command line needs besides.
     """
     return (

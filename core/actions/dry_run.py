@@ -100,7 +100,6 @@ def rehearse(
     What cannot be read ends the rehearsal as it would end the run, without the patience.
 
     Args:
-        plan: The plan.
         options: How it would be executed.
         cluster: The real one; only its reading half is used. A read-only cluster is rehearsed too,
             and the answer says that the run would be refused.

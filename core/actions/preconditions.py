@@ -29,7 +29,6 @@ def plan_refusal(
     """Return the refusal of a plan on a cluster, or ``None``.
 
     Args:
-        plan: The plan.
         cluster: Trimtab's name of the cluster.
         is_read_only: The configuration forbids every action on it.
         max_steps: Most steps of one run.
@@ -77,7 +76,6 @@ def applied_refusal(plan: Plan, runs: Iterable[RunView]) -> Refusal | None:
     """Return the refusal of a plan that was already applied: one plan is one run.
 
     Args:
-        plan: The plan.
         runs: Other runs of the same plan, those that matter.
     """
     first = next(iter(runs), None)

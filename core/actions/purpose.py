@@ -34,7 +34,6 @@ def reopen_undone(session: Session, fresh: Snapshot) -> None:
 
     Args:
         session: The run.
-        fresh: A fresh snapshot.
     """
     found = session.ports.cluster.system.undone(session.view, fresh)
     for index, why in sorted(found.items()):

@@ -56,7 +56,6 @@ def check_request(
     """Check that a plan may run on a cluster now.
 
     Args:
-        plan: The plan.
         cluster: Trimtab's name of the cluster.
         limits: What the configuration of the cluster allows.
         now: The present moment, aware UTC.

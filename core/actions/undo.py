@@ -28,7 +28,6 @@ def check_undo(view: RunView, cluster: str) -> None:
     """Check that a run can be undone on a cluster.
 
     Args:
-        view: The run.
         cluster: Trimtab's name of the cluster that the fresh snapshot is of.
     Raises:
         PlanConflictError: The run has not ended, or is of another cluster.
@@ -57,7 +56,6 @@ def left_behind(view: RunView, *, is_moved_back: bool = False) -> Iterator[Diagn
     """Yield the effects of a run that an undo does not revert, one sentence per kind of step.
 
     Args:
-        view: The run.
         is_moved_back: What others moved goes back as far as it can; what stays is named by itself.
     """
     done = [one.step for one in view.steps if one.step.has_taken_effect(one.executed)]
@@ -72,7 +70,6 @@ def left_moved(
     """Return the objects that moved since a run began.
 
     Args:
-        run_id: The run.
         what: Counted, with its verb: ``12 primaries moved``.
         began_at: When the snapshot that it is compared with was taken, aware UTC.
         back: How many moves the plan has for it.

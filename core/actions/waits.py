@@ -12,7 +12,6 @@ def as_executed(view: RunView, index: int) -> Step:
     """Return a step as it is executed, with the observations of earlier steps.
 
     Args:
-        view: The run.
         index: Place of the step in the plan, from 0.
     """
     earlier = ((one.step, one.executed) for one in reversed(view.steps[:index]))

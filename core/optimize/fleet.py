@@ -266,7 +266,6 @@ def find_destinations(
 
     Args:
         view: The cluster.
-        settings: Effective ones.
         candidates: Brokers whose load is known; others take nothing.
     Source:
         Pulsar ``ModularLoadManagerImpl#selectBroker``, or ``ExtensibleLoadManagerImpl#selectAsync``

@@ -89,10 +89,8 @@ def collect_replica(
     One that is of no use is deleted by its server, at lively only.
 
     Args:
-        config: The partition.
         memory: Before the report.
         node: Who reports.
-        report: The replica.
         max_reserved: ``max_reserved_dropped_replicas``.
     """
     if config.ballot == UNKNOWN:

@@ -72,7 +72,6 @@ def ddd_remedy(
     copies on any server, open or closed, and replicas whose folders were moved away.
 
     Args:
-        config: The partition.
         alive: Names of the living nodes.
         copies: Replicas that servers report of it; ``None`` if they were not read.
 
@@ -116,7 +115,6 @@ def unserved_since(
     """Return since when partitions have no primary and nothing of them changes.
 
     Args:
-        now: The snapshot.
         earlier: Snapshots before it, the newest last.
 
     Returns:

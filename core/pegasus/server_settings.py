@@ -171,7 +171,6 @@ def value_before(
     """Return a setting's value in a snapshot, in server syntax, or ``None`` if unknown.
 
     Args:
-        one: Which.
         facts: The snapshot.
         server: For a setting of replica servers the registered name of one; ``None`` for every
             living one, as a JSON object of node to value where they differ.

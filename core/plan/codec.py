@@ -25,7 +25,6 @@ def dump_plan(plan: Plan, signature: str = "") -> bytes:
     """Return the plan as indented JSON, UTF-8, with a line end.
 
     Args:
-        plan: The plan.
         signature: Of the installation that makes the file; see
             :func:`core.actions.authority.plan_signature`.
     """

@@ -71,7 +71,6 @@ def leader_activity(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Le
 
     Args:
         snapshot: Any.
-        settings: Effective ones.
     """
     claims = snapshot.claims
     leads = claims.filter(pc.equal(claims["subject_kind"], "leader"))
@@ -127,7 +126,6 @@ def rounds_missed(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> int:
 
     Args:
         snapshot: Any.
-        settings: Effective ones.
     """
     claims = snapshot.claims
     of_bundles = claims.filter(pc.equal(claims["subject_kind"], "bundle"))

@@ -112,7 +112,6 @@ def amounts_of(
 
     Args:
         bundles: Their columns.
-        brokers: Columns of all brokers.
         counted_at: Broker row whose report counts each bundle, -1: none.
         own: Columns of :data:`OWN` that are returned.
         slope: Returns the :func:`usage_per_byte` of a resource; ``None`` to compute it here.

@@ -177,7 +177,6 @@ def unserved_rows(
 
     Args:
         snapshot: Any.
-        settings: Effective ones.
         states: Of :data:`STATES`.
     Cost:
         O(bundles), in columns.
@@ -205,7 +204,6 @@ def ownership_of(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Owner
 
     Args:
         snapshot: Any; without claims (a cluster read through REST alone) sessions are unknown.
-        settings: Effective ones.
     Cost:
         O(bundles), in columns.
     """

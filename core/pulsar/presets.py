@@ -164,7 +164,6 @@ def differences(preset: Preset, settings: EffectiveSettings) -> Iterator[Differe
 
     Args:
         preset: One of :data:`PRESETS`.
-        settings: Effective ones.
     """
     for key in SETTING_BY_KEY:
         setting = SETTING_BY_KEY[key]

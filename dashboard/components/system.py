@@ -88,6 +88,5 @@ class PageSystem(Protocol):
         """Return the page of a step's subject, with its parameters; ``None`` if there is none.
 
         Args:
-            view: The run.
             subject: As the table of steps shows it.
         """

@@ -128,7 +128,6 @@ def draw_bar(
     Args:
         config: The configuration.
         cluster: The chosen one.
-        saved: Its saved snapshots.
         stored: The snapshot that the page shows.
     """
     moment, now = stored.taken_at, services.now()

@@ -49,8 +49,6 @@ def request_of(page: ClusterPage[Any], view: RunView, count: Counter, unit: str)
     """Return the request for the undo of a run; renders the switch for the moves back.
 
     Args:
-        page: The page.
-        view: The run.
         count: Returns how many are elsewhere than when the run began, by no step of it.
         unit: What these are, singular: ``bundle``.
     """

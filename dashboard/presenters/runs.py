@@ -97,7 +97,6 @@ def answer(view: RunView, now: datetime, ahead: RunView | None = None) -> str:
     """Return the state of the run, as one sentence; the figures are not repeated.
 
     Args:
-        view: The run.
         now: The moment.
         ahead: The run that has to end before this one begins; ``None``: there is none.
     """
@@ -516,7 +515,6 @@ def why_no_undo(view: RunView, undone_by: RunView | None) -> str | None:
     """Return the reason why an undo is not possible; ``None`` if it is.
 
     Args:
-        view: The run.
         undone_by: The latest run that was to take it back, if any.
     """
     if not view.is_ended:

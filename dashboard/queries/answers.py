@@ -47,8 +47,6 @@ def answer_of(
     """Return the answer of a saved snapshot.
 
     Args:
-        stored: The snapshot.
-        operation: The operation.
         request: The request; equal requests share an answer.
         assumed: Settings and release instead of the cluster's own.
     Raises:

@@ -689,7 +689,6 @@ def start_of(config: TrimtabConfig, view: RunView) -> CachedSnapshot | None:
 
     Args:
         config: The configuration.
-        view: The run.
     """
     from core.snapshot.store import run_starts  # noqa: PLC0415  # commands must start fast
 
@@ -714,7 +713,6 @@ def inverse_plan(
 
     Args:
         config: The configuration.
-        view: The run.
         reason: Recorded in the plan.
         with_moves: Also move back what was moved since the run began.
     Raises:

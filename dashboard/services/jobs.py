@@ -220,7 +220,6 @@ def result_rows(
     """Return the rows of a result table that a page shows.
 
     Args:
-        found: The job.
         name: The table.
         contains: Part of any of its texts; empty: all rows.
         sort: Column to sort by; empty: as written.

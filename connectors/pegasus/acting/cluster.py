@@ -31,7 +31,6 @@ class PegasusCluster(LimitedCluster):
     """One cluster, acted on by one worker; usable from one thread.
 
     Args:
-        config: The cluster.
         limits: Returns it with the limits that hold at that moment; by default they never change.
         pending: Partitions that are not proposed for; by default none is known.
         readings_apart_s: Seconds between two readings that say that nothing is left to balance;

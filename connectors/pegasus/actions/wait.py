@@ -75,7 +75,6 @@ class AwaitAction:
     """One wait; its precondition is the state that is waited for.
 
     Args:
-        step: What for.
         senses: Whom to ask.
         apart_s: Seconds between two readings that say that nothing is left to balance; ``None``:
             three ticks of the meta server, 30 s as shipped.

@@ -414,7 +414,6 @@ def reader(content: bytes, budget: Budget | None = None) -> tuple[Any, Callable[
     """Return a protocol over bytes, and a function that returns how many are left.
 
     Args:
-        content: The bytes.
         budget: What they may become; ``None`` for anything.
     """
     source = _Source(content)

@@ -57,7 +57,6 @@ class PulsarCluster(LimitedCluster):
     """One cluster, acted on by one worker; usable from one thread.
 
     Args:
-        config: The cluster.
         limits: Returns it with the limits that hold at that moment; by default they never change.
     Raises:
         ConfigError: A secret or certificate cannot be read.

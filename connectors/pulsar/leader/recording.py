@@ -92,7 +92,6 @@ class TopicRecording:
     """The messages that the leader of an extensible cluster works from.
 
     Args:
-        config: The cluster.
         write: Takes the events of the messages.
     """
 
@@ -165,7 +164,6 @@ class LeaderRecording:
     """A recording of what the leader works from: znodes, and messages on an extensible cluster.
 
     Args:
-        config: The cluster.
         out: File to write; compressed if its name ends with ``.gz``.
         on_begin: Called once with the number of znodes that watching began with.
 

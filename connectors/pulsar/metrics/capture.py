@@ -55,8 +55,6 @@ class Metrics:
 class MetricsReader:
     """Reads what the configuration names; keeps connections from capture to capture.
 
-    Args:
-        config: The cluster.
     Raises:
         ConfigError: A secret or a certificate cannot be read.
     """

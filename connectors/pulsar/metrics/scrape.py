@@ -201,7 +201,6 @@ class Scraper:
     """Reads ``/metrics/`` of the brokers of one cluster; keeps the last reading for the rates.
 
     Args:
-        config: The cluster.
         source: Its ``prometheus``.
     Raises:
         ConfigError: A secret or a certificate cannot be read.

@@ -62,7 +62,6 @@ class PrometheusServer:
     """Queries the server of one cluster.
 
     Args:
-        config: The cluster.
         source: Its ``prometheus``, with a ``url``.
     Attributes:
         place: The address, for problems.

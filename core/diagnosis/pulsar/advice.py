@@ -57,7 +57,6 @@ def pair_outcome(
 
     Args:
         snapshot: The cluster.
-        pair: The settings.
         assumed: Settings that hold anyway, upstream key to value; shedding counts as switched on.
         release: Release that is assumed.
         budget_s: Seconds after which it is simulated with no further random placements.

@@ -121,7 +121,6 @@ def over_time(
     """Diagnose the last part of what is recorded of a cluster.
 
     Args:
-        store: The history.
         cluster: Its name.
         period: How far back from the newest recorded minute.
         request: The object in question, and the time for simulations.

@@ -156,7 +156,6 @@ def prevention(
     """Back-test what might have kept a period calm.
 
     Args:
-        store: The history.
         cluster: Its name there.
         period: First and last recorded minute.
         snapshot: The newest minute.

@@ -351,7 +351,6 @@ def stretches_of(
     """Return the uninterrupted stretches of a cluster's record to simulate, oldest first.
 
     Args:
-        store: The history.
         cluster: Its name there.
         minute_s: Seconds of the record that count as a minute of the cluster.
         start: Stretches without a recorded moment from then on are left out.

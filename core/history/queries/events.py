@@ -32,7 +32,6 @@ class EventQueries:
     """The questions of the pages about the events of one cluster.
 
     Args:
-        store: The history.
         cluster: Whose.
         reader: Runs the queries; by default each again.
     """

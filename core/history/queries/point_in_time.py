@@ -26,7 +26,6 @@ class PastMinutes:
     """Recorded minutes as snapshot directories, the ones looked at last.
 
     Args:
-        store: The history.
         root: Directory of the cached ones; made when first needed.
         max_count: At most so many of one cluster are cached.
         max_bytes: Of one cluster, on disk; the requested one always stays.

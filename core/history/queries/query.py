@@ -112,7 +112,6 @@ class HistoryQueries:
     """The questions of the pages about one cluster.
 
     Args:
-        store: The history.
         cluster: Whose.
         system: Name of its system.
         reader: Asks the questions; by default each by itself.

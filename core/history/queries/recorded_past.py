@@ -41,7 +41,6 @@ def recorded_past(store: HistoryStore, cluster: str, period: Period) -> Recorded
     """Return the recorded period for the doctor, or ``None`` if nothing was recorded.
 
     Args:
-        store: The history.
         cluster: A cluster of Pulsar.
         period: When.
     Raises:

@@ -69,7 +69,6 @@ class HistoryReader:
     """Answers SQL questions about one cluster's history.
 
     Args:
-        store: The history.
         cluster: Whose.
     """
 

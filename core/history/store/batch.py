@@ -19,7 +19,6 @@ class BatchRecorder(Recorder):
     """Collects the minutes of a time of which the history has none; :meth:`commit` writes them.
 
     Args:
-        store: The history.
         cluster: The cluster's name in the history.
         complete_events: As of :class:`core.history.store.writer.Recorder`.
     """

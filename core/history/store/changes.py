@@ -42,7 +42,6 @@ def keyed(kind: Kind, table: pa.Table, last: KeyedRows | None) -> KeyedRows:
     """Return a kind's rows of a snapshot's table.
 
     Args:
-        kind: The kind.
         table: The snapshot's table that the kind is a part of.
         last: The same of the last snapshot: what did not change is taken from there.
     """
@@ -62,7 +61,6 @@ def changed_rows(kind: Kind, now: KeyedRows, last: KeyedRows | None) -> pa.Table
     """Return the rows to be written: all, the busy and changed, or the changed, with ``gone``.
 
     Args:
-        kind: The kind.
         now: This minute.
         last: The last minute of the segment; ``None`` if this is the first.
     Cost:
@@ -87,7 +85,6 @@ def latest(kind: Kind, rows: pa.Table) -> KeyedRows:
     """Return the final state: the last row of each key, without removed keys.
 
     Args:
-        kind: The kind.
         rows: Rows of one segment, with the bookkeeping, in any order.
     """
     keys = _copied(_keys(kind, rows), rows[COPY].combine_chunks())

@@ -79,7 +79,6 @@ class Recorder:
     """Records the snapshots of one cluster, one after the other. Not for several threads.
 
     Args:
-        store: The history.
         cluster: The cluster's name in the history.
         complete_events: Completes the events before they are written (actor, run); it gets
             and returns rows with the columns of ``events`` and ``taken_at``.

@@ -103,7 +103,6 @@ def export(
     """Write a time range into one file, which appears when it is whole.
 
     Args:
-        store: The history.
         cluster: Its name there.
         start: The range begins with the hour of this moment; ``None`` for the first minute.
         end: Its end; ``None`` for the last minute.
@@ -246,7 +245,6 @@ class Archive:
     """An export that is open for reading; a context manager.
 
     Args:
-        file: Its path.
         kinds: The kinds of rows that it may hold.
     Raises:
         HistoryError: It is no such file, of another form, or damaged.

@@ -40,7 +40,6 @@ def import_file(
     """Take in an export, hour by hour; minutes that are here already are left alone.
 
     Args:
-        store: The history.
         file: Made by :func:`core.history.transfer.export.export`.
         as_cluster: The cluster's name here; ``None`` to keep it.
         progress: Gets how far it is.
@@ -74,7 +73,6 @@ def import_snapshots(
     """Record saved snapshots afterwards, each as a minute of its own time, oldest first.
 
     Args:
-        store: The history.
         root: A snapshot directory, a directory of them, or a store (a directory by cluster).
         cluster: Their name in the history; of a store, the one cluster to be taken. ``None``:
             each snapshot's own.

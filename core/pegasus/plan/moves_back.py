@@ -89,7 +89,6 @@ def add_moves_back(
 
     Args:
         draft: The plan, with the level that its earlier steps leave.
-        view: The run.
         moved: Of :func:`moved_since`.
         start: The snapshot that they were found by.
         max_moves: Most moves; 0: none is asked for.

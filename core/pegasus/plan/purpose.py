@@ -93,7 +93,6 @@ def undone(view: RunView, snapshot: PegasusSnapshot) -> dict[int, str]:
     node was neither stopped nor restarted since; so are the waits and the closing after it.
 
     Args:
-        view: The run.
         snapshot: A fresh one.
     """
     alive = {node.name for node in PegasusFacts(snapshot).nodes if node.is_alive}

@@ -160,7 +160,6 @@ def stall_of(load: ProducerLoad, silent_partitions: int, *, slow_ratio: float = 
     Messages go to the partitions in turn, so that a full queue of one of them stops them all.
 
     Args:
-        load: The producer.
         silent_partitions: Partitions that the broker serves.
         slow_ratio: Share of their traffic that it still takes, 0..1.
     Raises:

@@ -44,7 +44,6 @@ def disk_picture(bundles: pa.Table, rule: RolloverRule, directories: int) -> Dis
 
     Args:
         bundles: With topics and incoming traffic.
-        rule: Of the rollover.
         directories: Of a bookie.
     Raises:
         InputError: No directory.

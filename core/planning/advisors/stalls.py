@@ -44,7 +44,6 @@ def routed_stall(
     single partition sends all to that, so that it is either not hit or fills the queue faster.
 
     Args:
-        load: The producer.
         silent: Partitions on the broker.
         routing: One of :data:`ROUTINGS`.
         slow_ratio: Share of the traffic that the broker still takes, 0..1.

@@ -23,7 +23,6 @@ def limit_effects(
 
     Args:
         snapshot: The cluster.
-        settings: Effective ones.
         steps: Of one plan, in its order.
     """
     after = with_policies(snapshot, steps)

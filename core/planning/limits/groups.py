@@ -194,7 +194,6 @@ def shared_limit(
 
     Args:
         snapshot: The cluster.
-        group: The group.
         quantity: Key of :data:`QUANTITIES`.
         period_s: ``resourceUsageTransportPublishIntervalInSecs``.
     """

@@ -124,7 +124,6 @@ def compared(
         brokers: The cluster, with or without its bundles.
         request: What is simulated.
         now: How even its load is.
-        simulate_pair: Simulates a pair.
     Raises:
         InputError: See :func:`compare`.
     """

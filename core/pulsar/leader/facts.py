@@ -140,7 +140,6 @@ def leader_facts(
     Args:
         sightings: Oldest first; the last one is the present.
         moves: Changes of owner that were seen between them.
-        settings: Effective ones.
         load_manager: Which one decides.
         own_moves: Bundles that runs of our own moved, and when: an unload by hand is no shedding,
             and gives no grace period.

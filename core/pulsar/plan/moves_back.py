@@ -63,7 +63,6 @@ def moves_back(
     """Return the bundles that can be moved back, busiest first.
 
     Args:
-        view: The run.
         moved: Of :func:`moved_since`, without those that the plan moves already.
         start: The snapshot that they were found by.
         now: A fresh one.

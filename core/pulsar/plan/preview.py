@@ -449,7 +449,6 @@ def rest_line(step: PulsarStep, web_url: str | None) -> str:
     Redirects keep method and body; credentials are omitted on purpose.
 
     Args:
-        step: The step.
         web_url: Web address of its owner, or of any broker; ``None`` if the broker id is used.
     """
     unknown = _ANY_BROKER if step.owner is None else f"http://{step.owner}"

@@ -122,7 +122,6 @@ def check_setting(basis: Basis, setting: Setting, value: str | None) -> Iterator
 
     Args:
         basis: The cluster.
-        setting: Which.
         value: As brokers write it; ``None`` if it is removed.
     """
     release = basis.settings.target

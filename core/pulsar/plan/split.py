@@ -47,7 +47,6 @@ def build_split_plan(
     Args:
         snapshot: The cluster; its ``topics`` table makes the answer sure.
         bundles: Names; a name given twice counts once.
-        spec: How.
         terms: When, why and how long.
     Raises:
         InputError: No bundle was named, or positions are missing, or given for several bundles.

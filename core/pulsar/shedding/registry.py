@@ -70,7 +70,6 @@ def active_shedding_strategy(load_manager: LoadManager, settings: EffectiveSetti
 
     Args:
         load_manager: Which one decides.
-        settings: Effective ones.
     Raises:
         UnknownNameError: The configured one is not known here.
     Source:

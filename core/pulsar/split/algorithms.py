@@ -242,7 +242,6 @@ def default_positions(
     """Return the boundaries of an automatic split, by the default algorithm.
 
     Args:
-        settings: Effective ones.
         bounds: Lower and upper bound of the bundle.
         topics: Its loaded topics; ``None`` if not read.
     """

@@ -73,7 +73,6 @@ def explain_split(
 
     Args:
         snapshot: Its ``topics`` table holds the bundle's topics if they were requested.
-        settings: Effective ones.
         bundle: Name.
         algorithm: ``None`` for the cluster's default, or ``range_equally_divide`` where that is no
             algorithm (as brokers take it) or one that needs positions by hand.

@@ -206,7 +206,6 @@ def split_conditions(
 
     Args:
         subject: The bundle.
-        settings: Effective ones.
         is_extensible: Which manager decides.
         by_default: Of :func:`default_positions`; the extensible manager wants one boundary.
     """

@@ -73,7 +73,6 @@ def find_bundles_to_split(
 
     Args:
         snapshot: Bundles with their last stats and long-term averages.
-        settings: Effective ones.
         state: Of the check before; the modular leader has none.
         busy: Bundles that are being split right now (extensible).
     Source:

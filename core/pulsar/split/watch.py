@@ -47,7 +47,6 @@ def split_watch(
 
     Args:
         snapshot: The cluster.
-        settings: Effective ones.
         limit: Rows at most.
     Cost:
         O(n_bundles), no Python loop.

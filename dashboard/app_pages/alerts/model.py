@@ -180,7 +180,6 @@ def key_figures(
     """Return the number of alerts in each state and the number of notification targets.
 
     Args:
-        alerts: All alerts.
         silences: The silences that cover alerts.
         targets: Number of notification targets.
         now: The present moment.

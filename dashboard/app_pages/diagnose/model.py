@@ -57,8 +57,6 @@ def rows_of(diagnosis: Diagnosis) -> pd.DataFrame:
 def effects_of(diagnosis: Diagnosis) -> DeviationPairs | None:
     """Return the max deviation now and with each fix, as pairs for the chart.
 
-    Args:
-        diagnosis: The diagnosis.
     Returns:
         ``None`` if no cause has an effect on balance.
     """
@@ -164,7 +162,6 @@ def key_figures(diagnosis: Diagnosis, deviation: float | None) -> list[KeyFigure
     """Return the deviation now and with the best fix, and the progress of the search.
 
     Args:
-        diagnosis: The diagnosis.
         deviation: Of the snapshot; ``None``: unknown, or the system is judged by other means.
     """
     best = _best_of(diagnosis)

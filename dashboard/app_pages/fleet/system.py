@@ -30,7 +30,6 @@ class FleetPageSystem(Protocol):
         Args:
             config: The configuration.
             cluster: Of the system.
-            saved: What is saved of it.
             stored: The snapshot that is shown.
         Raises:
             SnapshotError: It is damaged, or was dropped meanwhile.

@@ -52,8 +52,6 @@ def draw_minute(
         query: Cluster and period.
         system: Of the cluster.
         measure: The one of the timeline.
-        period_load: Of the period.
-        looked: The minute.
     """
     draw_scrubber(query, period_load, looked)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):

@@ -265,7 +265,6 @@ def then_and_now(
         then: As ``HistoryQueries.servers_at`` returns it.
         now: The same of the minute to compare with.
         system: Of the cluster.
-        measure: Which.
         is_later: Whether ``now`` is the later of the two minutes.
     Returns:
         ``subject``, ``then``, ``now``, ``difference`` from the earlier minute to the later one, in

@@ -370,7 +370,6 @@ def draw_moves(
     Args:
         query: Cluster and period.
         system: Of the cluster.
-        period_load: Of the period.
         minute_s: Seconds of the record that count as a minute of the cluster.
     """
     moves = _moves(query, system)

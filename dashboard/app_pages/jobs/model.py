@@ -78,7 +78,6 @@ def fields_of(kind: JobKind, clusters: Sequence[str], chosen: str) -> tuple[Fiel
     """Return the fields of a kind's form.
 
     Args:
-        kind: Of job.
         clusters: Names of those that are configured.
         chosen: The one that the header shows.
     """

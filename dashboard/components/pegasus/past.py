@@ -69,7 +69,6 @@ def past_of(page: PegasusPage, subject: str, *, key: str) -> None:
     """Draw the steps of runs with a node or a partition, the newest first.
 
     Args:
-        page: The page.
         subject: Registered name of a node, or a partition's gpid.
         key: Unique on the page.
     """

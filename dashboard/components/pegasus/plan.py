@@ -96,8 +96,6 @@ def draw_plan(page: PegasusPage, plan: Plan, *, key: str, command: str) -> None:
     """Draw a plan: its effects, its remarks, its parts in tabs, and the action bar.
 
     Args:
-        page: The page.
-        plan: The plan.
         key: Of the bar.
         command: Of the command line, which prepares the same plan.
     """
@@ -257,8 +255,6 @@ def draw_bar(
     """Draw the action bar of a plan, and the dialogs that it opens.
 
     Args:
-        page: The page.
-        plan: The plan.
         preview: What it would do.
         key: Of the bar.
         effects: Its figures; empty: by :func:`effects_of`.

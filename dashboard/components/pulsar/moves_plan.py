@@ -115,8 +115,6 @@ def dialog_of(
     """Return the dialog of a plan.
 
     Args:
-        page: The page.
-        plan: The plan.
         preview: Of the plan.
         sentence: What it would do.
         caveat: Why it should rather not be applied.
@@ -147,7 +145,6 @@ def draw_bar(
     """Draw the action bar of a plan: its effects in four figures, and its actions.
 
     Args:
-        page: The page.
         dialog: The plan.
         key: Of the bar.
         effects: Instead of those of the unloads.

@@ -140,7 +140,6 @@ def draw_bar(
     """Draw the action bar of the pending changes.
 
     Args:
-        page: The page.
         plan: Of the changes.
         preview: Of the plan.
         effects: Figures after the number of changes.

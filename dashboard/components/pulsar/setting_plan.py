@@ -24,7 +24,6 @@ def planned(page: PulsarPage, changes: Mapping[str, Any]) -> tuple[Plan, Preview
     """Return the plan of the dynamic changes, or that of an open dialog; ``None``: none is dynamic.
 
     Args:
-        page: The page.
         changes: By key.
     """
     dynamic = {key: value for key, value in changes.items() if SETTING_BY_KEY[key].is_dynamic}

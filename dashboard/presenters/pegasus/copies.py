@@ -45,7 +45,6 @@ def time_words(
     Args:
         cost: Of the copies.
         basis: Has the disks.
-        rate: Of one copy.
         is_in_turn: A run makes them one after the other; else from all nodes at once, as the
             cluster's own balancer may, to one after the other.
     """

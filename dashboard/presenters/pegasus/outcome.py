@@ -57,7 +57,6 @@ def subject_page(view: RunView, subject: str) -> tuple[str, dict[str, str]] | No
     """Return the page of a step's subject, with its parameters; ``None`` if there is none.
 
     Args:
-        view: The run.
         subject: As the table of steps shows it.
     """
     for step in view.plan.steps:

@@ -39,7 +39,6 @@ def headline(prediction: RoundPrediction, now_s: float, source: str = "") -> str
     Without drawn futures there is no percentage.
 
     Args:
-        prediction: The round.
         now_s: Seconds since the epoch.
         source: Broker id: only its bundles are counted; empty: all.
 

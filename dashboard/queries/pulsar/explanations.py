@@ -65,7 +65,6 @@ def explanation(stored: CachedSnapshot, resting: frozenset[str] = frozenset()) -
     """Return the next shedding round on a saved snapshot.
 
     Args:
-        stored: The snapshot.
         resting: Bundles that may be in their grace period.
     """
     return _explanations((stored, resting))
@@ -179,7 +178,6 @@ def leader_of(
     """Return the facts about the leader from the saved snapshots up to one of them.
 
     Args:
-        saved: All that is saved.
         stored: The snapshot that is shown.
         own_moves: Bundles that runs of our own moved, and when.
     """

@@ -32,7 +32,6 @@ def record_leader(
     """Record the znodes that a cluster's leader works from; return how many events there are.
 
     Args:
-        cluster: The cluster.
         out: File to create.
         stop: Set it to end.
         on_begin: Called with the number of znodes when watching has begun.

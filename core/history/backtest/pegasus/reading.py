@@ -44,7 +44,6 @@ def tape_of_history(
     """Return one window of a recorded cluster.
 
     Args:
-        store: The history.
         cluster: Its name.
         start: First moment.
         end: Last moment, which itself does not belong to it.

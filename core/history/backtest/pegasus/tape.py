@@ -98,7 +98,6 @@ def node_rates(members: Ints, reads: Rates, writes: Rates, node_count: int) -> F
         members: Shape ``(n_partitions, n_roles)``, the primary first.
         reads: Shape ``(n_partitions,)``.
         writes: Shape ``(n_partitions,)``.
-        node_count: Nodes.
     """
     total = np.zeros(node_count)
     for role in range(members.shape[1]):

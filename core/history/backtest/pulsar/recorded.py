@@ -55,7 +55,6 @@ def load_series(
     Of several recorded moments of one minute the last one counts.
 
     Args:
-        store: The history.
         cluster: Name in the history.
         window: Its end is not in it.
         minute_s: Seconds of the record that count as a minute of the cluster.

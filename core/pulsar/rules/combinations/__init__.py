@@ -41,7 +41,6 @@ def combinations(settings: EffectiveSettings, load_manager: LoadManager) -> tupl
     """Return harmful combinations of settings, warnings first.
 
     Args:
-        settings: Effective ones.
         load_manager: Which one decides; the modular one's rules hold where it is unknown.
     """
     return run_rules(RULES, Case(settings, load_manager), limit=None)

@@ -22,7 +22,6 @@ def examine_config(
     Args:
         config: What was read.
         snapshot: Made of it.
-        settings: Effective ones.
     """
     found = examine(snapshot, settings)
     every = worst_first([*config.remarks, *found.diagnoses])

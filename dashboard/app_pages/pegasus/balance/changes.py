@@ -76,7 +76,6 @@ def moves_frame(view: ClusterView, basis: BalanceBasis, listed: PlanList) -> pd.
     Args:
         view: Any state of the cluster in the policy's numbering.
         basis: Has the sizes.
-        listed: The plans.
     """
     shown = listed.plans[:MOST_LISTED]
     copied = [plan.kind is not PlanKind.MOVE_PRIMARY for plan in shown]
@@ -102,7 +101,6 @@ def reasons_frame(view: ClusterView, listed: PlanList, *, is_policy: bool) -> pd
 
     Args:
         view: Any state of the cluster in the policy's numbering.
-        listed: The plans.
         is_policy: They are a policy's, which evens out single tables.
     """
     plans, nodes = listed.plans[:MAX_REASONS], max(len(view.nodes), 1)

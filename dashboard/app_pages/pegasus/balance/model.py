@@ -292,7 +292,6 @@ def policy_row(
         basis: The snapshot.
         run: Its rounds; ``None``: not known yet.
         measure: What the candidates are compared by.
-        rate: Of one copy.
     """
     if run is None:
         return row

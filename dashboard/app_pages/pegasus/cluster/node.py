@@ -40,7 +40,6 @@ def all_nodes(page: PegasusPage, trends: cluster.NodeTrends) -> None:
     """Draw the table of the nodes, and the chosen one.
 
     Args:
-        page: The page.
         trends: The hours before the snapshot.
     """
     rows = cluster.nodes_frame(page.facts)

@@ -28,7 +28,6 @@ def draw(page: PegasusPage, *, may_plan: bool) -> None:
     """Draw every setting, the form to change one, and the output of ``cluster_info``.
 
     Args:
-        page: The page.
         may_plan: The page has no other plan.
     """
     left, right = frame.columns([0.62, 0.38], key="server_settings")

@@ -415,7 +415,6 @@ def key_figures(
 
     Args:
         snapshot: The one that is shown.
-        measures: Of it.
         settings: Give the limit of overload.
         history: Time and brokers table of earlier ones, oldest first.
         bundles: Those that can move.

@@ -322,7 +322,6 @@ def draw_changes(page: PulsarPage, answer: ChangeAnswer | None) -> None:
     """Draw the effects of the pending changes.
 
     Args:
-        page: The page.
         answer: The changes seen through; ``None``: there are none.
     """
     if answer is None:

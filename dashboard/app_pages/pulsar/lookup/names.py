@@ -70,7 +70,6 @@ def check(page: PulsarPage, namespace: str, owner: str | None, *, label: str) ->
     """Draw the button that reads the names of a namespace, and read them after an entry.
 
     Args:
-        page: The page.
         namespace: Of the topic.
         owner: Broker that is asked first; ``None``: any.
         label: Of the button.

@@ -570,7 +570,6 @@ def policy_form(
     """Draw the fields of a policy with the stored values, and the buttons that add a change.
 
     Args:
-        page: The page.
         kind: Of the policy.
         name: Of the policy, or of the namespace or bundle.
         delete: What taking it away is called.

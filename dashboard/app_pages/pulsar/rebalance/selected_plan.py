@@ -138,7 +138,6 @@ def deviations(
     """Return the brokers' load now, and after the plan or in the scenario.
 
     Args:
-        page: The page.
         shown: The plan; ``None``: the fleet is not the real one.
         fleet: The brokers, as they are or changed.
         measure: ``throughput`` or ``usage``.
@@ -254,8 +253,6 @@ def draw_bar(page: PulsarPage, shown: SelectedPlan, settings: PulsarDialog | Non
     """Draw the action bar of the plan, and of changed settings.
 
     Args:
-        page: The page.
-        shown: The plan.
         settings: The plan of the settings that were changed here; ``None``: none were.
     """
     if shown.made is None or not shown.made[0].steps:

@@ -26,7 +26,6 @@ def dialog_of(
     """Return the plan that sets the changed settings; ``None`` if a plan can set none of them.
 
     Args:
-        page: The page.
         chosen: The chosen strategy with what is assumed for it; ``None``: it is the optimizer.
         effective: The cluster's strategy; the chosen one is set with its settings.
     """

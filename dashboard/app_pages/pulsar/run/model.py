@@ -24,7 +24,6 @@ def outcome(view: RunView, quantity: str) -> RunOutcome:
     """Return the chart's numbers, the brokers with most before first, at most 24.
 
     Args:
-        view: The run.
         quantity: Key of :data:`QUANTITIES`.
     """
     came = {one.broker: one for one in view.measured.brokers} if view.measured else {}

@@ -128,7 +128,6 @@ def settings_table(
     """Return one row a setting: those in conflict first, then those that differ, then the others.
 
     Args:
-        settings: Effective ones.
         load_manager: Which one decides.
         shown: One of :data:`SHOWN`.
         contains: Words, each part of the key, the meaning, the value or a finding, in any case.

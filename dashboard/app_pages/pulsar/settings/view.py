@@ -228,7 +228,6 @@ def one_setting(page: PulsarPage, examination: Examination, first: str) -> None:
     """Draw everything about one setting, and the way to change it.
 
     Args:
-        page: The page.
         examination: What the doctor found: the conflicts of the setting come first.
         first: Setting that is shown until another is chosen; empty: the shedding strategy.
     """
@@ -373,7 +372,6 @@ def changes_tab(page: PulsarPage, changed: Mapping[str, Any] | None) -> None:
     """Render the effects of the requested changes.
 
     Args:
-        page: The page.
         changed: By key; ``None``: they cannot be read.
     """
     if not changed:
