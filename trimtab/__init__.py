@@ -1,1 +1,1 @@
-"""Trimtab for programs: :class:`trimtab.client.Client` asks a running Trimtab."""
+"""Trimtab for programs: :class:`trimtab.client.Client` is the client of a running Trimtab."""

@@ -1,4 +1,4 @@
-"""Ask a running Trimtab from Python: the requests and answers of the command line.
+"""Client of a running Trimtab: the requests and answers of the command line.
 
 Example:
     >>> from trimtab.client import Client

@@ -1,4 +1,4 @@
-"""The HTTP interface: questions and requests as JSON, described as OpenAPI and as a page.
+"""The HTTP interface: answers and requests as JSON, described as OpenAPI and as a page.
 
 A resource is declared once (:class:`dashboard.api.resource.Resource`): its route, its parameters
 and its description follow from that. It calls the same functions as commands and pages, with the

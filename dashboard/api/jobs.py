@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from core.errors import UnknownNameError
 from core.request import Annotated, Request, param
-from dashboard.api.resource import ROOT, Call, NothingAsked, Resource, json_response, missing
+from dashboard.api.resource import ROOT, Call, NoParameters, Resource, json_response, missing
 from dashboard.api.schema import object_schema
 from dashboard.api.tables import MAX_ROWS, ROWS, table_response
 from dashboard.cli import answers
@@ -124,12 +124,16 @@ def job_schema() -> dict[str, Any]:
     return object_schema(JobJson)
 
 
+_GROUP: Final = "Jobs"
+
+
 def resources() -> Iterator[Resource]:
     """Yield the resources."""
     job = job_schema()
     yield Resource(
         path="jobs",
         name="jobs",
+        group=_GROUP,
         summary="List the jobs, the newest first.",
         answer=object_schema(JobsJson),
         respond=_jobs,
@@ -139,6 +143,7 @@ def resources() -> Iterator[Resource]:
         path="jobs",
         method="POST",
         name="start_job",
+        group=_GROUP,
         summary="Start a job.",
         details="`job-kinds` lists the kinds, with the schema of their parameters.",
         request=NewJob,
@@ -152,6 +157,7 @@ def resources() -> Iterator[Resource]:
     yield Resource(
         path="job-kinds",
         name="job_kinds",
+        group=_GROUP,
         summary="List the kinds of jobs, with the JSON schema of their parameters.",
         answer=object_schema(JobKindsJson),
         respond=_kinds,
@@ -160,6 +166,7 @@ def resources() -> Iterator[Resource]:
     yield Resource(
         path="jobs/{job}",
         name="job",
+        group=_GROUP,
         summary="Show a job: state, progress and answer.",
         answer=job,
         respond=_job,
@@ -170,6 +177,7 @@ def resources() -> Iterator[Resource]:
         path="jobs/{job}/stop",
         method="POST",
         name="stop_job",
+        group=_GROUP,
         summary="Stop a job.",
         answer=job,
         respond=_stop,
@@ -179,6 +187,7 @@ def resources() -> Iterator[Resource]:
     yield Resource(
         path="jobs/{job}/{table}",
         name="job_table",
+        group=_GROUP,
         summary="Return rows of a result table of a job.",
         answer={
             "type": "object",
@@ -220,12 +229,12 @@ def _named(call: Call) -> Job:
         raise missing(error) from error
 
 
-def _jobs(call: Call, _: NothingAsked) -> Response:
+def _jobs(call: Call, _: NoParameters) -> Response:
     found = [_json(one) for one in jobs.jobs(call.config)]
     return json_response({"jobs": found, "is_served": jobs.is_served(call.config)})
 
 
-def _kinds(_: Call, __: NothingAsked) -> Response:
+def _kinds(_: Call, __: NoParameters) -> Response:
     found: JobKindsJson = {
         "kinds": [
             {
@@ -241,7 +250,7 @@ def _kinds(_: Call, __: NothingAsked) -> Response:
     return json_response(found)
 
 
-def _job(call: Call, _: NothingAsked) -> Response:
+def _job(call: Call, _: NoParameters) -> Response:
     return json_response(_json(_named(call)))
 
 
@@ -249,7 +258,7 @@ def _start(call: Call, request: NewJob) -> Response:
     return started(call, request.kind, request.parameters)
 
 
-def _stop(call: Call, _: NothingAsked) -> Response:
+def _stop(call: Call, _: NoParameters) -> Response:
     job = _named(call)
     jobs.stop_job(call.config, job.id, call.by)
     return json_response(_json(_named(call)))

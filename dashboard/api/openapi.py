@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -43,8 +44,8 @@ def document(resources: Iterable[Resource]) -> dict[str, Any]:
         "info": {
             "title": "Trimtab",
             "version": VERSION,
-            "description": "Questions to clusters, and requests of runs and jobs, with the rules "
-            "and roles of the command line.",
+            "description": "Operations on clusters, plans, runs and jobs, with the rules and roles of "
+            "the command line.",
         },
         "security": [{"token": []}, {}],
         "paths": paths,
@@ -65,6 +66,7 @@ def _described(resource: Resource) -> dict[str, Any]:
     schema = schema_of(resource.request)
     found: dict[str, Any] = {
         "operationId": resource.name.replace("-", "_"),
+        "tags": [resource.group],
         "summary": resource.summary,
         "description": resource.details,
         "parameters": _parameters(resource, schema),
@@ -152,8 +154,10 @@ _PAGE: Final = """<!doctype html>
   --muted: #98a5af; --line: #2e3942; --accent: #6cc3d8; --code: #1a2229; }} }}
 body {{ margin: 0 auto; max-width: 60rem; padding: 1.5rem; background: var(--ground);
   color: var(--text); font: 15px/1.5 system-ui, sans-serif; }}
-h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1rem; margin-top: 2.2rem; }}
-h2 code {{ font-size: 15px; }}
+h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1.15rem; margin-top: 2rem; }}
+h3 {{ font-size: 1rem; margin-top: 2rem; }} h3 code {{ font-size: 15px; }}
+ul {{ list-style: none; padding: 0; columns: 2 22rem; }} li {{ margin: .15rem 0; }}
+hr {{ border: 0; border-top: 1px solid var(--line); margin: 2rem 0; }}
 a {{ color: var(--accent); }} .muted {{ color: var(--muted); }}
 code, pre {{ font: 13px/1.5 ui-monospace, monospace; background: var(--code); border-radius: 4px; }}
 code {{ padding: .1rem .3rem; }} pre {{ padding: .7rem; overflow-x: auto; }}
@@ -178,25 +182,48 @@ def page(document: Mapping[str, Any]) -> str:
         'curl -H "Authorization: Bearer $TRIMTAB_TOKEN" \\\n'
         "  'http://127.0.0.1:8501/api/v1/drill/sandbox?domains=false&hot_threshold=0.8'"
     )
-    resources = "".join(
-        _section(method, path, described)
-        for path, methods in document["paths"].items()
-        for method, described in methods.items()
+    groups: dict[str, dict[str, str]] = {}
+    for path, methods in document["paths"].items():
+        for method, described in methods.items():
+            name = f"{method.upper()} {path}"
+            groups.setdefault(described["tags"][0], {})[name] = _section(name, described)
+    index = "".join(
+        f"<h2>{html.escape(group)}</h2><ul>{''.join(map(_link, sections))}</ul>"
+        for group, sections in groups.items()
     )
-    return _PAGE.format(limit=LIMIT_A_MINUTE, example=html.escape(example), resources=resources)
+    resources = "".join(
+        f"<h2>{html.escape(group)}</h2>{''.join(sections.values())}"
+        for group, sections in groups.items()
+    )
+    return _PAGE.format(
+        limit=LIMIT_A_MINUTE, example=html.escape(example), resources=f"{index}<hr>{resources}"
+    )
 
 
-def _section(method: str, path: str, described: Mapping[str, Any]) -> str:
+def _link(name: str) -> str:
+    return f'<li><a href="#{_anchor(name)}"><code>{html.escape(name)}</code></a></li>'
+
+
+def _anchor(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def _words(text: str) -> str:
+    """Return a text as HTML, what is in backquotes as code."""
+    return re.sub(r"`([^`]*)`", r"<code>\1</code>", html.escape(text))
+
+
+def _section(name: str, described: Mapping[str, Any]) -> str:
     body = described.get("requestBody", {}).get("content", {}).get("application/json", {})
     fields = body.get("schema", {}).get("properties", {})
     rows = [
         (one["name"], one["schema"], one["description"]) for one in described.get("parameters", ())
     ]
-    rows += [(name, one, one.get("description", "")) for name, one in fields.items()]
+    rows += [(field, one, one.get("description", "")) for field, one in fields.items()]
     cells = "".join(
-        f"<tr><td><code>{html.escape(name)}</code></td>"
-        f"<td class=muted>{html.escape(_type_of(schema))}</td><td>{html.escape(text)}</td></tr>"
-        for name, schema, text in rows
+        f"<tr><td><code>{html.escape(field)}</code></td>"
+        f"<td class=muted>{html.escape(_type_of(schema))}</td><td>{_words(text)}</td></tr>"
+        for field, schema, text in rows
     )
     kind = "Field" if fields else "Parameter"
     table = (
@@ -207,8 +234,8 @@ def _section(method: str, path: str, described: Mapping[str, Any]) -> str:
     )
     sample = f"<pre>{html.escape(json.dumps(body['example']))}</pre>" if "example" in body else ""
     text = f"{described['summary']} {described.get('description', '')}".strip()
-    name = f"{method.upper()} {html.escape(path)}"
-    return f"<h2><code>{name}</code></h2><p>{html.escape(text)}</p>{table}{sample}"
+    head = f'<h3 id="{_anchor(name)}"><code>{html.escape(name)}</code></h3>'
+    return f"{head}<p>{_words(text)}</p>{table}{sample}"
 
 
 def _type_of(schema: Mapping[str, Any]) -> str:

@@ -40,6 +40,9 @@ _ASSUMPTIONS: Final = (
 )
 
 
+_GROUP: Final = "Operations"
+
+
 def resources() -> Iterator[Resource]:
     """Yield the resource of every operation."""
     for operation in operations().values():
@@ -47,6 +50,7 @@ def resources() -> Iterator[Resource]:
         yield Resource(
             path=f"{operation.name}/{{cluster}}",
             name=operation.name,
+            group=_GROUP,
             summary=summary,
             details=" ".join(details.split()),
             request=operation.request,

@@ -59,6 +59,9 @@ class Undo(Request, frozen=True, kw_only=True):
     reason: Reason = ""
 
 
+_GROUP: Final = "Plans"
+
+
 def resources() -> Iterator[Resource]:
     """Yield the resources."""
     for name, maker in MAKERS.items():
@@ -66,6 +69,7 @@ def resources() -> Iterator[Resource]:
             path=f"plans/{{cluster}}/{name}",
             method="POST",
             name=f"plan_{name}",
+            group=_GROUP,
             summary=f"{maker.summary} Nothing is sent.",
             details=f"For {maker.kind.capitalize()} clusters.",
             request=maker.request,
@@ -79,6 +83,7 @@ def resources() -> Iterator[Resource]:
         path="plans/{cluster}/preview",
         method="POST",
         name="preview_plan",
+        group=_GROUP,
         summary="Preview a plan: destinations, load, clients, commands.",
         details="On the snapshot of the plan if it is still saved, else on the newest.",
         request=PlanRequest,

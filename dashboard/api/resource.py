@@ -69,7 +69,7 @@ PRIVATE: Final = {"Cache-Control": "private, no-cache", "Vary": "Authorization, 
 """Headers of every answer: it depends on the caller, and on what the caller accepts."""
 
 
-class NothingAsked(Request, frozen=True, kw_only=True):
+class NoParameters(Request, frozen=True, kw_only=True):
     """No parameters."""
 
 
@@ -121,6 +121,7 @@ class Resource:
     Attributes:
         path: Below ``/api/v1/``, names in braces.
         name: In the description; unique.
+        group: Heading in the description.
         summary: One sentence.
         answer: JSON schema of the answer.
         respond: Answers; called with the call and the request.
@@ -141,12 +142,13 @@ class Resource:
 
     path: str
     name: str
+    group: str
     summary: str
     answer: Mapping[str, Any]
     respond: Callable[[Call, Any], Response]
     details: str = ""
     method: Literal["GET", "POST"] = "GET"
-    request: type[Request] = NothingAsked
+    request: type[Request] = NoParameters
     names: Mapping[str, str] = field(default_factory=dict)
     others: tuple[str, ...] = ()
     more: Sequence[Mapping[str, Any]] = ()

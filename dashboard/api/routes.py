@@ -23,14 +23,9 @@ _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "
 
 @lru_cache(maxsize=1)
 def resources() -> tuple[Resource, ...]:
-    """Return every resource; those with fixed names come before those with names in braces."""
-    return (
-        *snapshots.resources(),
-        *plans.resources(),
-        *runs.resources(),
-        *jobs.resources(),
-        *operations.resources(),
-    )
+    """Return every resource, in the order of the description."""
+    modules = (operations, snapshots, plans, runs, jobs)
+    return tuple(one for module in modules for one in module.resources())
 
 
 @lru_cache(maxsize=1)

@@ -21,7 +21,7 @@ from core.errors import UnknownNameError
 from core.request import Annotated, Request, param
 from dashboard import services
 from dashboard.api.plans import MADE, Undo, inverse, plan_in
-from dashboard.api.resource import ROOT, Call, NothingAsked, Resource, json_response, missing
+from dashboard.api.resource import ROOT, Call, NoParameters, Resource, json_response, missing
 from dashboard.api.schema import TEXT, object_schema
 from dashboard.cli import plan_answers, run_answers
 
@@ -102,6 +102,9 @@ class Comment(Request, frozen=True, kw_only=True):
     comment: Annotated[str, param("Comment (recorded in the audit log)")] = ""
 
 
+_GROUP: Final = "Runs"
+
+
 def resources() -> Iterator[Resource]:
     """Yield the resources."""
     run = object_schema(RunJson)
@@ -109,6 +112,7 @@ def resources() -> Iterator[Resource]:
     yield Resource(
         path="runs",
         name="runs",
+        group=_GROUP,
         summary="List the latest runs.",
         answer={
             "type": "object",
@@ -123,6 +127,7 @@ def resources() -> Iterator[Resource]:
         path="runs",
         method="POST",
         name="request_run",
+        group=_GROUP,
         summary="Request the run of a plan, or try it with `dry_run`.",
         details="A worker of the cluster executes it; where approvals are configured, another "
         "person approves it first.",
@@ -137,6 +142,7 @@ def resources() -> Iterator[Resource]:
     yield Resource(
         path="runs/{run}",
         name="run",
+        group=_GROUP,
         summary="Show a run: steps, settings, results and its entries in the journal.",
         answer=run,
         respond=_run,
@@ -148,6 +154,7 @@ def resources() -> Iterator[Resource]:
             path=f"runs/{{run}}/{control}",
             method="POST",
             name=f"{control}_run",
+            group=_GROUP,
             summary=summary,
             request=Reason,
             answer=run,
@@ -161,6 +168,7 @@ def resources() -> Iterator[Resource]:
             path=f"runs/{{run}}/{verb}",
             method="POST",
             name=f"{verb}_run",
+            group=_GROUP,
             summary=f"{verb.capitalize()} a run that waits for approval.",
             request=Comment,
             answer=run,
@@ -172,6 +180,7 @@ def resources() -> Iterator[Resource]:
         path="runs/{run}/undo",
         method="POST",
         name="undo_run",
+        group=_GROUP,
         summary="Make the plan that undoes a run, on a fresh snapshot; request it with POST runs.",
         request=Undo,
         answer=MADE,
@@ -182,6 +191,7 @@ def resources() -> Iterator[Resource]:
     yield Resource(
         path="journal",
         name="journal",
+        group=_GROUP,
         summary="Verify the journal: its chain, signatures, anchors and database.",
         answer=object_schema(run_answers.VerifiedJson),
         respond=_journal,
@@ -235,7 +245,7 @@ def _runs(call: Call, request: RunsRequest) -> Response:
     return json_response(body)
 
 
-def _run(call: Call, _: NothingAsked) -> Response:
+def _run(call: Call, _: NoParameters) -> Response:
     return json_response(_body(call, _visible(call).run_id))
 
 
@@ -279,5 +289,5 @@ def _undo(call: Call, request: Undo) -> Response:
     return inverse(call, _visible(call), request)
 
 
-def _journal(call: Call, _: NothingAsked) -> Response:
+def _journal(call: Call, _: NoParameters) -> Response:
     return json_response(run_answers.verified(services.verify_journal(call.config)))

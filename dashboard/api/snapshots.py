@@ -12,7 +12,7 @@ from core.request import Annotated, Request, param
 from core.snapshot.store import CachedSnapshot, load_manifest, read_table
 from dashboard import services
 from dashboard.api.operations import CLUSTER, SNAPSHOT_HEADERS, newest, of_snapshot, tags
-from dashboard.api.resource import ROOT, Call, NothingAsked, Resource, json_response, missing
+from dashboard.api.resource import ROOT, Call, NoParameters, Resource, json_response, missing
 from dashboard.api.schema import TEXT, object_schema
 from dashboard.api.tables import ROWS, table_response
 from dashboard.cli import answers
@@ -102,7 +102,7 @@ class WholeSnapshotJson(TypedDict):
 class HistoryRequest(Request, frozen=True, kw_only=True):
     """Rows of one kind in a range of time."""
 
-    kind: Annotated[str, param("Kind of rows: minutes, events, brokers, nodes, bundle_loads ...")]
+    kind: Annotated[str, param("Kind of rows, such as minutes, events, brokers or bundle_loads")]
     start: Annotated[str, param("Start: ISO 8601 (UTC), or -2h for two hours ago")] = "-1h"
     end: Annotated[str, param("End: ISO 8601 (UTC), -2h or now")] = "now"
     columns: Annotated[tuple[str, ...], param("Only these columns. Repeatable")] = ()
@@ -111,11 +111,24 @@ class HistoryRequest(Request, frozen=True, kw_only=True):
 _SNAPSHOT: Final = {"snapshot": "Id of the snapshot, or `latest`."}
 
 
+_GROUP: Final = "Snapshots and history"
+
+
 def resources() -> Iterator[Resource]:
     """Yield the resources."""
     yield Resource(
+        path="clusters",
+        name="clusters",
+        group=_GROUP,
+        summary="List the clusters, with the newest snapshot of each.",
+        answer=object_schema(ClustersJson),
+        respond=_clusters,
+        errors=(400,),
+    )
+    yield Resource(
         path="snapshots/{cluster}",
         name="snapshots",
+        group=_GROUP,
         summary="List the saved snapshots of a cluster.",
         answer=object_schema(SnapshotsJson),
         respond=_snapshots,
@@ -125,6 +138,7 @@ def resources() -> Iterator[Resource]:
     yield Resource(
         path="snapshots/{cluster}/{snapshot}",
         name="snapshot",
+        group=_GROUP,
         summary="Show a saved snapshot: its tables, and what could not be read.",
         answer=object_schema(WholeSnapshotJson),
         respond=_snapshot,
@@ -136,6 +150,7 @@ def resources() -> Iterator[Resource]:
     yield Resource(
         path="snapshots/{cluster}/{snapshot}/{table}",
         name="snapshot_table",
+        group=_GROUP,
         summary="Return a table of a saved snapshot.",
         answer={"type": "object", "properties": {"rows": ROWS}, "required": ["rows"]},
         respond=_snapshot_table,
@@ -147,6 +162,7 @@ def resources() -> Iterator[Resource]:
     yield Resource(
         path="history/{cluster}",
         name="history",
+        group=_GROUP,
         summary="Return recorded rows of a cluster in a range of time.",
         details="Times are milliseconds since 1970, UTC. Most kinds have the rows that changed: "
         "`minutes` has the snapshot of each minute.",
@@ -161,17 +177,9 @@ def resources() -> Iterator[Resource]:
         errors=(400, 404, 409, 502),
         is_table=True,
     )
-    yield Resource(
-        path="clusters",
-        name="clusters",
-        summary="List the clusters, with the newest snapshot of each.",
-        answer=object_schema(ClustersJson),
-        respond=_clusters,
-        errors=(400,),
-    )
 
 
-def _clusters(call: Call, _: NothingAsked) -> Response:
+def _clusters(call: Call, _: NoParameters) -> Response:
     found: ClustersJson = {"clusters": [_cluster(call, one) for one in call.config.clusters]}
     return json_response(found)
 
@@ -189,7 +197,7 @@ def _cluster(call: Call, cluster: services.Cluster) -> ClusterJson:
     }
 
 
-def _snapshots(call: Call, _: NothingAsked) -> Response:
+def _snapshots(call: Call, _: NoParameters) -> Response:
     name = call.cluster.name
     saved = saved_snapshots(services.snapshot_store(call.config), name)
     found: SnapshotsJson = {
@@ -222,7 +230,7 @@ def _stored(call: Call) -> CachedSnapshot:
     return found
 
 
-def _snapshot(call: Call, _: NothingAsked) -> Response:
+def _snapshot(call: Call, _: NoParameters) -> Response:
     stored = _stored(call)
 
     found = {
@@ -232,7 +240,7 @@ def _snapshot(call: Call, _: NothingAsked) -> Response:
     return of_snapshot(call, stored, lambda: found)
 
 
-def _snapshot_table(call: Call, _: NothingAsked) -> Response:
+def _snapshot_table(call: Call, _: NoParameters) -> Response:
     stored, name = _stored(call), call.name("table")
     known = load_manifest(stored.path)[1].tables
     if name not in known:

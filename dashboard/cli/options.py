@@ -46,7 +46,10 @@ EngineName = Annotated[
 ]
 Server = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="Ask the Trimtab at this address; TRIMTAB_TOKEN signs in."),
+    typer.Option(
+        metavar="URL",
+        help="Answer from the Trimtab server at this address; TRIMTAB_TOKEN signs in.",
+    ),
 ]
 Config = Annotated[
     Path | None,
