@@ -44,8 +44,8 @@ def document(resources: Iterable[Resource]) -> dict[str, Any]:
         "info": {
             "title": "Trimtab",
             "version": VERSION,
-            "description": "Operations on clusters, plans, runs and jobs, with the rules and roles of "
-            "the command line.",
+            "description": "Operations on clusters, plans, runs and jobs, with the rules and roles "
+            "of the command line.",
         },
         "security": [{"token": []}, {}],
         "paths": paths,
