@@ -7,7 +7,7 @@ wrong and where, ``hint`` is one sentence that says how to fix it. ``code`` is s
     |- InputError       the caller's fault: never retry
     |    ConfigError, SchemaError, UnknownNameError, ForbiddenError
     |- SnapshotError    the data's fault
-    |    StaleSnapshotError, IncompleteSnapshotError
+    |    IncompleteSnapshotError
     |- PlanError        the plan's fault
     |    UnusablePlanError, PlanConflictError, GuardRefusedError
     |- RemoteError      an endpoint, an operation on it, and whether the operation may have happened
@@ -124,12 +124,6 @@ class SnapshotError(OpsError):
     """A snapshot that cannot answer the question."""
 
     code = "snapshot"
-
-
-class StaleSnapshotError(SnapshotError):
-    """The snapshot is too old for the request."""
-
-    code = "stale_snapshot"
 
 
 class IncompleteSnapshotError(SnapshotError):

@@ -14,8 +14,6 @@ from urllib.parse import unquote
 
 from core.errors import InputError
 
-BrokerId = NewType("BrokerId", str)
-BundleName = NewType("BundleName", str)
 SnapshotId = NewType("SnapshotId", str)
 PlanId = NewType("PlanId", str)
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import NewType
 
 from core.errors import InputError
 
-NodeName = NewType("NodeName", str)
 _GPID = re.compile(r"(-?\d{1,18})\.(-?\d{1,18})\Z", re.ASCII)
 _NODE = re.compile(r"([^\s:]+):(\d{1,5})\Z", re.ASCII)
 

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-import pyarrow as pa
-
 from core.errors import InputError, UnknownNameError
 from core.pulsar.catalogue import SETTINGS, Setting, Value
 from core.pulsar.releases import (
@@ -46,21 +44,6 @@ SHEDDING_SWITCHES: Final = ("loadBalancerEnabled", "loadBalancerSheddingEnabled"
 SETTING_BY_KEY: Final[Mapping[str, Setting]] = {setting.key: setting for setting in SETTINGS}
 
 _CLASS_SETTINGS: Final = ("loadBalancerLoadSheddingStrategy", "loadBalancerLoadPlacementStrategy")
-_TABLE: Final = pa.schema(
-    [
-        pa.field("key", pa.string(), nullable=False),
-        pa.field("value", pa.string(), nullable=False),
-        pa.field("origin", pa.string(), nullable=False),
-        pa.field("default", pa.string(), nullable=False),
-        pa.field("unit", pa.string(), nullable=False),
-        pa.field("is_dynamic", pa.bool_(), nullable=False),
-        pa.field("takes_effect", pa.string(), nullable=False),
-        pa.field("managers", pa.list_(pa.string()), nullable=False),
-        pa.field("differs_by_broker", pa.bool_(), nullable=False),
-        pa.field("meaning", pa.string(), nullable=False),
-        pa.field("effect", pa.string(), nullable=False),
-    ]
-)
 
 
 def find_release(text: str) -> Release:
@@ -234,27 +217,6 @@ class EffectiveSettings:
             for key, values in sorted(self._by_broker.items())
             if len(set(values.values())) > 1
         }
-
-    def as_table(self) -> pa.Table:
-        """Return one row a setting, in the order of :data:`SETTINGS`; values as JSON."""
-        differing = self.differing()
-        rows = [
-            {
-                "key": setting.key,
-                "value": json.dumps(self.value(setting.key)),
-                "origin": self.origin(setting.key),
-                "default": json.dumps(setting.default_for(self.target)),
-                "unit": setting.unit,
-                "is_dynamic": setting.is_dynamic,
-                "takes_effect": setting.takes_effect,
-                "managers": list(setting.managers),
-                "differs_by_broker": setting.key in differing,
-                "meaning": setting.meaning,
-                "effect": setting.effect,
-            }
-            for setting in SETTINGS
-        ]
-        return pa.Table.from_pylist(rows, schema=_TABLE)
 
 
 def effective_settings(

@@ -47,8 +47,6 @@ from dashboard.presenters.naming import file_name
 
 Column = Any
 ROW_PX: Final = 29
-WRAPPED_PX: Final = 60
-"""A row of sentences: three lines."""
 TYPING_PAUSE: Final = "400ms"
 """A text that filters a table filters it after such a pause, without Enter."""
 

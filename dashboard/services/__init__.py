@@ -17,8 +17,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from core.access import Identity
 from core.actions.approval import check_decision, describe_approval, waits_for_approval
 from core.actions.authority import Request, check_plan, signed
@@ -804,18 +802,6 @@ def run_collector(
 
 
 # -- worker and apply ------------------------------------------------------------------------------
-
-
-def worker_status(config: TrimtabConfig, cluster: str) -> Mapping[str, object]:
-    """Return the status of ``cluster``'s worker in this state directory.
-
-    Returns:
-        The fields of ``connectors.worker.status.WorkerStatus``; empty when none ever ran here.
-    """
-    from connectors.worker.status import read_status  # noqa: PLC0415  # commands must start fast
-
-    status = read_status(config, cluster)
-    return {} if status is None else msgspec.to_builtins(status)
 
 
 def is_worker_alive(config: TrimtabConfig, cluster: str) -> bool:

@@ -315,9 +315,3 @@ def test_the_release_follows_the_brokers_unless_named() -> None:
     assert effective_settings(_snapshot([], release="5.0.1"), release="4.0").release == "4.0"
     with pytest.raises(UnknownNameError, match="Release line"):
         effective_settings(_snapshot([]), release="9.9")
-
-
-def test_the_table_has_one_row_a_setting() -> None:
-    table = effective_settings(_snapshot([])).as_table()
-    assert table.column("key").to_pylist() == [setting.key for setting in SETTINGS]
-    assert set(table.column("origin").to_pylist()) == {"assumed"}

@@ -147,6 +147,3 @@ OF_BUNDLES: Final = (
 
 MAX_BUNDLES: Final = 20_000
 """More are not read: each is four series."""
-
-IS_PULSAR: Final = "pulsar_broker_rate_in"
-"""A series that only Pulsar brokers expose."""

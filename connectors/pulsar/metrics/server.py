@@ -15,7 +15,6 @@ from connectors.pulsar.admin.client import AdminClient, Dialect
 from connectors.pulsar.metrics.errors import HINTS, error_of_answer, hinted
 from connectors.pulsar.metrics.found import BrokerNames, MetricValues, found_by_broker
 from connectors.pulsar.metrics.measures import (
-    IS_PULSAR,
     MAX_BUNDLES,
     OF_BROKERS,
     OF_BUNDLES,
@@ -158,16 +157,6 @@ class PrometheusServer:
             outcome="refused",
             hint=HINTS[ServerError],
         )
-
-    def series_of_brokers(self) -> int:
-        """Return the number of Pulsar brokers that the server has under the configured labels.
-
-        Raises:
-            RemoteError: It could not be reached.
-        """
-        self._client.end_by(monotonic() + self._source.timeout_s)
-        expression = count(IS_PULSAR, (self._source.broker_label,), self._source.labels)
-        return len(self.vector(expression))
 
     def nothing_matches(self) -> str:
         """Return the sentence for a server that has nothing of this cluster."""

@@ -29,7 +29,6 @@ DEFAULT_QUOTA: Final[Json] = {
 _UNMEASURED: Final = np.array(
     [DEFAULT_MSGS_PER_S, DEFAULT_BYTES_PER_S, DEFAULT_MSGS_PER_S, DEFAULT_BYTES_PER_S]
 )
-_AVERAGE_KEYS: Final = ("RateIn", "ThroughputIn", "RateOut", "ThroughputOut")
 
 
 def load_report(state: FleetState, broker: Broker, now_ms: int) -> Json:

@@ -83,11 +83,6 @@ class PartitionSpread:
         return int(self.per_bundle.argmax())
 
     @property
-    def used_bundles(self) -> int:
-        """Bundles that hold at least one."""
-        return int(np.count_nonzero(self.per_bundle))
-
-    @property
     def histogram(self) -> dict[int, int]:
         """Number of bundles with 0, 1, 2 ... partitions."""
         return dict(enumerate(np.bincount(self.per_bundle).tolist()))

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dashboard import state
 from dashboard.components.page import ClusterPage
 from dashboard.queries.pegasus.snapshots import PegasusReading, pegasus_reading
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from core.pegasus.snapshot import PegasusFacts
     from core.snapshot.pegasus import PegasusSnapshot
     from core.snapshot.store import CachedSnapshot
@@ -35,14 +32,3 @@ class PegasusPage(ClusterPage[PegasusReading]):
     def facts(self) -> PegasusFacts:
         """The snapshot in the form that the kernels take."""
         return self.reading.facts
-
-
-def partition_link(gpid: str, tables: Mapping[int, str]) -> None:
-    """Open the page of the table of a partition.
-
-    Args:
-        gpid: ``app.index``.
-        tables: Names by id.
-    """
-    app_id, _, index = gpid.partition(".")
-    state.go("pegasus_tables", table=tables.get(int(app_id), ""), partition=index)

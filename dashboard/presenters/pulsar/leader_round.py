@@ -66,11 +66,6 @@ def source_note(prediction: RoundPrediction) -> str:
     return f"{prediction.strategy}, predicted from leader events at {made:%H:%M:%S} UTC."
 
 
-def snapshot_note(taken_at: datetime) -> str:
-    """Return the source and the time of a prediction from a snapshot."""
-    return f"Predicted from the snapshot of {taken_at.astimezone(UTC):%H:%M:%S} UTC."
-
-
 def bundle_headline(prediction: RoundPrediction, now_s: float, bundle: str) -> str:
     """Return the location of a bundle after a round, with its probability.
 

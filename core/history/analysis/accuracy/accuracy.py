@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,8 +32,6 @@ Verdict = Literal[
     "not_judged",
 ]
 """The same bundles; some of them; none of them; both nothing; one side only; not comparable."""
-
-VERDICTS: Final[tuple[Verdict, ...]] = get_args(Verdict)
 
 MOVE_KINDS: Final = ("move", "primary")
 """Kinds of events that a balancer causes: a bundle's move, a partition's new primary."""

@@ -344,15 +344,6 @@ def _mark(setting: ServerSetting, values: Mapping[str, str | None]) -> str:
     return "default" if value == setting.default else "● changed"
 
 
-def settings_sentence(facts: PegasusFacts) -> str:
-    """Return the number of settings with non-default values and of unknown settings."""
-    values = values_of(facts)
-    marks = [_mark(setting, values) for setting in ALL_SETTINGS]
-    changed, unknown = marks.count("● changed"), marks.count("? unknown")
-    rest = f", {unknown} not read" if unknown else ""
-    return f"{changed} of {len(marks)} differ from the compiled default{rest}."
-
-
 def info_table(facts: PegasusFacts) -> dict[str, str]:
     """Return the output of ``cluster_info``, in its order; values not reported are unknown."""
     settings = facts.snapshot.settings

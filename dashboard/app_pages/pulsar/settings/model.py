@@ -101,7 +101,6 @@ STATES: Final = (ERROR, CONFLICT, CHANGED, DIFFERING, ASSUMED)
 """What is to be known of a setting first, in the order in which settings are listed."""
 
 SHOWN: Final = ("all", "conflicts", "changed", "differing", "dynamic", "unused")
-_TAKEN_AWAY: Final = "removed"
 _LONG: Final = "org.apache.pulsar.broker.loadbalance."
 
 
