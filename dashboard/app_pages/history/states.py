@@ -35,7 +35,7 @@ def nothing_recorded(config: Config, choice: Choice) -> None:
         return
     words.answer(f"No history of {name} yet.")
     st.markdown(
-        "A running collector records every snapshot: load, owners, settings and events. The "
+        "A running collector records load, owners, settings and events once a minute. The "
         f"first minute appears with the first snapshot, approx. {config.collect_every_s:g} s "
         "after the collector starts. Times are UTC."
     )
@@ -59,7 +59,8 @@ def outside(span: tuple[datetime, datetime]) -> None:
 def draw_gap(config: Config, choice: Choice, last: datetime) -> None:
     """Render a warning if the recording has stopped."""
     silent = services.now() - last
-    if choice.is_past or silent <= timedelta(seconds=_LATE_AFTER * config.collect_every_s):
+    interval_s = max(config.collect_every_s, config.history.interval_s)
+    if choice.is_past or silent <= timedelta(seconds=_LATE_AFTER * interval_s):
         return
     why = (
         "Recording is off."
