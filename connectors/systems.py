@@ -1,20 +1,22 @@
-"""The connectors that Trimtab has: the one list of them, and who uses which."""
+"""The connectors of a configuration and of its clusters."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pkgutil import resolve_name
 from typing import Final
 
 from connectors.access.key import key_path, signature_check
+from connectors.config.kinds import KINDS
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.connector import Connector, OpenCluster
 from connectors.journal.journal import SqlJournal
-from connectors.pegasus.connector import PEGASUS
-from connectors.pulsar.connector import PULSAR
 from core.errors import ConfigError
 from core.systems import KnownSystem, steps_of
 
-CONNECTORS: Final[tuple[Connector, ...]] = (PULSAR, PEGASUS)
+CONNECTORS: Final[tuple[Connector, ...]] = tuple(
+    resolve_name(rules.connector) for rules in KINDS.values()
+)
 
 
 def connectors_of(config: TrimtabConfig) -> tuple[Connector, ...]:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from core.system import Snapshot
 
-_MODULES: Final = {"pulsar": "core.pulsar.facts", "pegasus": "core.pegasus.facts"}
-
 
 class Assumed(NamedTuple):
     """Settings and release that a what-if assumes instead of the cluster's own.
@@ -34,7 +32,7 @@ NOTHING_ASSUMED: Final = Assumed()
 
 def facts_module(kind: str) -> Any:
     """Return the module with a system's ``load``, ``facts`` and ``assumed``."""
-    return import_module(_MODULES[kind])
+    return import_module(f"core.{kind}.facts")
 
 
 def facts_of(snapshot: Snapshot, assumed: Assumed = NOTHING_ASSUMED) -> Any:

@@ -68,6 +68,22 @@ class BalancerSwitch(NamedTuple):
 S_contra = TypeVar("S_contra", bound=Snapshot, contravariant=True)
 
 
+class SystemParts(NamedTuple):
+    """Parts of a system in the packages above it, ``module:name``; empty: not available.
+
+    They are imported on first use: a command needs few of them.
+
+    Attributes:
+        diagnosis: A ``SystemDiagnosis``.
+        backtest: A ``BacktestSystem``.
+        trends: A ``SystemTrends``.
+    """
+
+    diagnosis: str = ""
+    backtest: str = ""
+    trends: str = ""
+
+
 class System(Protocol[S_contra]):
     """One system, as plan, executor, journal, worker and commands use it."""
 

@@ -13,7 +13,7 @@ from core.plan.model import Plan
 from core.plan.registry import StepRegistry
 from core.pulsar.system import PULSAR
 from core.snapshot.record import SystemRecord
-from core.system import System
+from core.system import System, SystemParts
 
 
 class KnownSystem(System[Any], Protocol):
@@ -22,6 +22,11 @@ class KnownSystem(System[Any], Protocol):
     @property
     def record(self) -> SystemRecord:
         """Storage of its snapshots in directories and in the history."""
+        ...
+
+    @property
+    def parts(self) -> SystemParts:
+        """Its diagnosis, back-test and trends."""
         ...
 
     @property

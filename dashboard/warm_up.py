@@ -14,10 +14,11 @@ from typing import Final
 
 from core.errors import OpsError
 from dashboard import services
+from dashboard.systems import SYSTEMS, page_part
 
 _FIRST_PAGE: Final = (
     "dashboard.components.frame",
-    "dashboard.app_pages.fleet.systems",
+    *(entry.pages["fleet"].partition(":")[0] for entry in SYSTEMS.values()),
     "streamlit.emojis",
     "PIL.Image",
 )
@@ -77,8 +78,7 @@ def _open_journal() -> None:
 
 def look_at_clusters() -> None:
     """Compute the first page of every cluster: seconds on a huge fleet."""
-    from dashboard.app_pages.fleet.systems import FLEET  # noqa: PLC0415  # it is heavy
-    from dashboard.components.frame import saved_by_cluster  # noqa: PLC0415  # the same
+    from dashboard.components.frame import saved_by_cluster  # noqa: PLC0415  # it is heavy
 
     with contextlib.suppress(OpsError):  # the first page says why
         config = services.page_config()
@@ -87,7 +87,7 @@ def look_at_clusters() -> None:
             held = saved[cluster.name]
             if held.latest is not None:
                 with contextlib.suppress(OpsError):  # the page of the cluster says why
-                    FLEET[cluster.kind].row(config, cluster, held, held.latest)
+                    page_part(cluster.kind, "fleet").row(config, cluster, held, held.latest)
 
 
 def pages() -> list[str]:

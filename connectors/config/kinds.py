@@ -1,4 +1,4 @@
-"""What only clusters of one kind have in the configuration: the one list of such rules."""
+"""The kinds of clusters: the one list of them, with the rules of their configuration."""
 
 from __future__ import annotations
 
@@ -9,14 +9,21 @@ from typing import Any, Final
 
 @dataclass(frozen=True, kw_only=True)
 class KindRules:
-    """Rules for the clusters of one kind; each gets a ``ClusterConfig``.
+    """Rules and parts of one kind of clusters.
+
+    Parts are ``module:name``, imported on first use: reading the configuration must be fast.
 
     Attributes:
-        fault: Returns what is wrong with a cluster's fields, for people; empty: nothing.
+        connector: Its ``Connector``.
+        jobs: Its kinds of jobs.
+        fault: Returns what is wrong with the fields of a ``ClusterConfig``, for people; empty:
+            nothing.
         fields: Fields that no other kind has.
         pace_per_min: Steps a minute of a run where the file does not say; ``None`` for the default.
     """
 
+    connector: str
+    jobs: str
     fault: Callable[[Any], str]
     fields: tuple[str, ...] = ()
     pace_per_min: float | None = None
@@ -53,8 +60,17 @@ def _pegasus(cluster: Any) -> str:
 
 
 KINDS: Final[Mapping[str, KindRules]] = {
-    "pulsar": KindRules(fault=_pulsar),
-    # moving a primary is cheap
-    "pegasus": KindRules(fault=_pegasus, fields=("meta_servers",), pace_per_min=120.0),
+    "pulsar": KindRules(
+        connector="connectors.pulsar.connector:PULSAR",
+        jobs="connectors.jobs.kinds.pulsar:KINDS",
+        fault=_pulsar,
+    ),
+    "pegasus": KindRules(
+        connector="connectors.pegasus.connector:PEGASUS",
+        jobs="connectors.jobs.kinds.pegasus:KINDS",
+        fault=_pegasus,
+        fields=("meta_servers",),
+        pace_per_min=120.0,  # moving a primary is cheap
+    ),
 }
 """By kind."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from pkgutil import resolve_name
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from connectors.config.kinds import KINDS
 from connectors.jobs.model import JobKind, ScopedRequest
 from core.errors import InputError, InvariantError, UnknownNameError
 from core.request import parse
@@ -16,16 +18,11 @@ from core.request import parse
 @lru_cache(maxsize=1)
 def kinds() -> Mapping[str, JobKind]:
     """Return the kinds by name, in the order in which pages show them."""
-    from connectors.jobs.kinds import (  # noqa: PLC0415  # they take seconds
-        backtest,
-        fleet,
-        history,
-        pegasus,
-        pulsar,
-    )
+    from connectors.jobs.kinds import backtest, fleet, history  # noqa: PLC0415  # they take seconds
 
-    found = (one.KINDS for one in (backtest, history, fleet, pulsar, pegasus))
-    return by_name(kind for kinds_of_one in found for kind in kinds_of_one)
+    shared = (backtest.KINDS, history.KINDS, fleet.KINDS)
+    own = (resolve_name(rules.jobs) for rules in KINDS.values())
+    return by_name(kind for kinds_of_one in (*shared, *own) for kind in kinds_of_one)
 
 
 def by_name(found: Iterable[JobKind]) -> Mapping[str, JobKind]:

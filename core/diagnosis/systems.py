@@ -1,34 +1,31 @@
-"""How each system is diagnosed: the one list of these."""
+"""How each system is diagnosed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Sequence
+from pkgutil import resolve_name
+from typing import Any, Protocol, TypeVar
 
 from core.diagnosis.model import Diagnosis
-from core.diagnosis.pegasus.registry import diagnose as diagnose_pegasus
-from core.diagnosis.pulsar.answer import diagnose as diagnose_pulsar
 from core.diagnosis.request import DiagnoseRequest
 from core.errors import InputError
-from core.pegasus.ids import is_gpid
 from core.progress import NoProgress, Progress
-from core.pulsar.explain import Explanation
-from core.pulsar.measures import measure
-from core.pulsar.settings import effective_settings
-from core.pulsar.view import LoadView
-from core.snapshot import PulsarSnapshot
+from core.system import Snapshot
+from core.systems import SYSTEMS
+
+S_contra = TypeVar("S_contra", bound=Snapshot, contravariant=True)
 
 
-class SystemDiagnosis(Protocol):
+class SystemDiagnosis(Protocol[S_contra]):
     """One system, as a diagnosis uses it."""
 
     def diagnose(
         self,
-        snapshot: Any,
+        snapshot: S_contra,
         request: DiagnoseRequest,
         progress: Progress,
         *,
-        earlier: Sequence[Any] = (),
+        earlier: Sequence[S_contra] = (),
     ) -> Diagnosis:
         """Name the causes on one snapshot.
 
@@ -42,11 +39,11 @@ class SystemDiagnosis(Protocol):
         """
         ...
 
-    def verdict(self, snapshot: Any) -> str:
+    def verdict(self, snapshot: S_contra) -> str:
         """Return the next action of the balancer, one sentence."""
         ...
 
-    def why(self, snapshot: Any, name: str) -> str:
+    def why(self, snapshot: S_contra, name: str) -> str:
         """Return the reason an object moves or stays, one sentence.
 
         Raises:
@@ -54,107 +51,33 @@ class SystemDiagnosis(Protocol):
         """
         ...
 
-    def unevenness(self, snapshot: Any) -> float | None:
+    def unevenness(self, snapshot: S_contra) -> float | None:
         """Return the max deviation of a server, share of the mean, or ``None`` if unknown."""
         ...
 
 
-class _Pulsar:
-    def diagnose(
-        self,
-        snapshot: PulsarSnapshot,
-        request: DiagnoseRequest,
-        progress: Progress,
-        *,
-        earlier: Sequence[PulsarSnapshot] = (),
-    ) -> Diagnosis:
-        del earlier  # a leader's memory is not in them
-        return diagnose_pulsar(snapshot, request, progress)
-
-    def verdict(self, snapshot: PulsarSnapshot) -> str:
-        found = _explanation(snapshot)
-        return f"{found.off} is false." if found.off else found.sentence
-
-    def why(self, snapshot: PulsarSnapshot, name: str) -> str:
-        return _explanation(snapshot).of_bundle(name).sentence
-
-    def unevenness(self, snapshot: PulsarSnapshot) -> float | None:
-        return measure(snapshot).throughput.max_deviation_ratio
-
-
-def _explanation(snapshot: PulsarSnapshot) -> Explanation:
-    settings = effective_settings(snapshot)
-    return Explanation(
-        LoadView.of(snapshot, settings),
-        settings,
-        lambda assumed: effective_settings(snapshot, overrides=assumed),
-    )
-
-
-class _Pegasus:
-    def diagnose(
-        self,
-        snapshot: Any,
-        request: DiagnoseRequest,
-        progress: Progress,
-        *,
-        earlier: Sequence[Any] = (),
-    ) -> Diagnosis:
-        del progress  # it takes no two seconds
-        option = "--broker" if request.broker is not None else "--bundle"
-        if request.broker is not None or request.bundle is not None:
-            raise InputError(
-                f"{snapshot.manifest.cluster} is a Pegasus cluster; {option} is for Pulsar.",
-                hint="Specify a node (--node host:port) or a partition (app.index).",
-            )
-        is_partition = request.node is not None and is_gpid(request.node)
-        return diagnose_pegasus(
-            snapshot,
-            node=None if is_partition else request.node,
-            partition=request.node if is_partition else None,
-            earlier=[one for one in earlier if one is not snapshot],
-            budget_s=request.budget_s,
-        )
-
-    def verdict(self, snapshot: Any) -> str:
-        problem = diagnose_pegasus(snapshot, budget_s=0.0).problem
-        return problem or "the cluster is balanced."
-
-    def why(self, snapshot: Any, name: str) -> str:
-        found = diagnose_pegasus(snapshot, partition=name, budget_s=_WHY_S)
-        return " ".join((found.problem, *found.notes)).strip()
-
-    def unevenness(self, snapshot: Any) -> float | None:
-        del snapshot
-        return None
-
-
-_WHY_S: Final = 1.0
-
-SYSTEMS: Final[Mapping[str, SystemDiagnosis]] = {"pulsar": _Pulsar(), "pegasus": _Pegasus()}
-"""By the name of the system."""
-
-
-def system_of(kind: str) -> SystemDiagnosis:
+def system_of(kind: str) -> SystemDiagnosis[Any]:
     """Return the diagnosis of a system.
 
     Raises:
         InputError: It has no diagnosis.
     """
-    if kind not in SYSTEMS:
+    parts = {one.name: one.parts.diagnosis for one in SYSTEMS if one.parts.diagnosis}
+    if kind not in parts:
         raise InputError(
             f"Diagnosis is not available for {kind} clusters.",
-            hint=f"Use `trimtab health`; diagnosis is available for {', '.join(SYSTEMS)}.",
+            hint=f"Use `trimtab health`; diagnosis is available for {', '.join(parts)}.",
         )
-    return SYSTEMS[kind]
+    system: SystemDiagnosis[Any] = resolve_name(parts[kind])
+    return system
 
 
 def diagnose(
-    snapshot: Any,
+    snapshot: S_contra,
     request: DiagnoseRequest | None = None,
     progress: Progress | None = None,
     *,
-    earlier: Sequence[Any] = (),
+    earlier: Sequence[S_contra] = (),
 ) -> Diagnosis:
     """Name the causes on a snapshot of any system.
 

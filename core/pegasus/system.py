@@ -27,7 +27,7 @@ from core.pegasus.steps.registry import STEPS
 from core.plan.model import Plan
 from core.snapshot.pegasus import PegasusSnapshot
 from core.step import Diagnostic, StepBase
-from core.system import BalancerSwitch
+from core.system import BalancerSwitch, SystemParts
 
 
 class PegasusSystem:
@@ -38,6 +38,11 @@ class PegasusSystem:
     unit = "partition"
     transfer_s = 0.0
     record = PEGASUS_RECORD
+    parts = SystemParts(
+        diagnosis="core.diagnosis.pegasus.system:PEGASUS",
+        backtest="core.history.backtest.pegasus.system:PEGASUS",
+        trends="core.history.analysis.trends.pegasus:PEGASUS",
+    )
     default_target_ratio = DEFAULT_TARGET_RATIO
     balancer: BalancerSwitch | Refusal = Refusal(
         code="bad_options",

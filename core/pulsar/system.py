@@ -34,7 +34,7 @@ from core.pulsar.steps.base import PulsarStep
 from core.pulsar.steps.registry import STEPS
 from core.snapshot import PulsarSnapshot
 from core.step import Diagnostic, StepBase
-from core.system import BalancerSwitch
+from core.system import BalancerSwitch, SystemParts
 
 _SHEDDING: Final = "loadBalancerSheddingEnabled"
 
@@ -53,6 +53,11 @@ class PulsarSystem:
     unit = "bundle"
     transfer_s = LANDING_GRACE_S
     record = PULSAR_RECORD
+    parts = SystemParts(
+        diagnosis="core.diagnosis.pulsar.system:PULSAR",
+        backtest="core.history.backtest.pulsar.system:PULSAR",
+        trends="core.history.analysis.trends.pulsar:PULSAR",
+    )
     default_target_ratio = DEFAULT_TARGET.bound
     balancer: BalancerSwitch | Refusal = BalancerSwitch(_SHEDDING, "false", _restore_line)
 

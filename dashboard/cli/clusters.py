@@ -32,7 +32,6 @@ from dashboard.cli.output import (
     print_line,
     table,
 )
-from dashboard.cli.parts import part
 from dashboard.cli.supervisor import (
     READY_S,
     Child,
@@ -43,6 +42,7 @@ from dashboard.cli.supervisor import (
     reachable,
     shutting_down,
 )
+from dashboard.systems import part
 
 if TYPE_CHECKING:
     from dashboard.services.history import Checked

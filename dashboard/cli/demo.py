@@ -29,7 +29,6 @@ from dashboard.cli.output import (
     EXIT_DONE,
     note,
 )
-from dashboard.cli.parts import FIRST, KIND_HELP, PACKAGES, Kind, part
 from dashboard.cli.requests import takes
 from dashboard.cli.sandbox_config import (
     PERIOD_S,
@@ -40,6 +39,7 @@ from dashboard.cli.sandbox_config import (
 from dashboard.cli.supervisor import READY_S, Child, Supervisor, free_port, shutting_down
 from dashboard.services.demo import note_demo
 from dashboard.services.sandbox import SandboxRequest
+from dashboard.systems import FIRST, KIND_HELP, SYSTEMS, Kind, part
 
 app = typer.Typer()
 
@@ -64,7 +64,7 @@ def demo(
     state = state_dir or Path(tempfile.mkdtemp(prefix="trimtab-demo-"))
     services.keep_private(state)
     config = state.resolve() / "trimtab.toml"
-    files = {kind: config.with_name(f"sandbox-{kind}.toml") for kind in PACKAGES}
+    files = {kind: config.with_name(f"sandbox-{kind}.toml") for kind in SYSTEMS}
     port = free_port(port)
     keeps_state = state_dir is not None
     with (

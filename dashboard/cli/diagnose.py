@@ -21,10 +21,10 @@ from dashboard.cli.config import config_words, read_config
 from dashboard.cli.history.moments import moment
 from dashboard.cli.options import Config, Json, Source
 from dashboard.cli.output import Answer, UsageFaultError, emit, print_line
-from dashboard.cli.parts import part
 from dashboard.cli.progress import STATUS
 from dashboard.cli.requests import takes
 from dashboard.cli.source import is_path, snapshot_directories
+from dashboard.systems import part
 
 _MAX_LINES: Final = 15
 

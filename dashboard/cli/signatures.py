@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 _OURS: Final = frozenset({"core", "connectors", "dashboard"})
 _ALSO: Final = frozenset({"pyarrow", "numpy", "pydantic", "sqlalchemy", "deltalake", "pyspark"})
-_NEEDED: Final = (".request", ".requests", "dashboard.services.sandbox")
+_NEEDED: Final = (".request", ".requests", "dashboard.services.sandbox", "dashboard.systems")
 """Modules whose names end so describe options: they are what a signature is made of."""
 _OPERATION: Final = re.compile(r"core\.operations(\.\w+)?")
 """Modules that declare requests; the modules inside an operation's folder are not needed."""

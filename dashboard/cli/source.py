@@ -19,10 +19,10 @@ from dashboard import services
 from dashboard.cli.config import read_config
 from dashboard.cli.config import systems as known_systems
 from dashboard.cli.output import LABELS, UsageFaultError
-from dashboard.cli.parts import HELP_OF
 from dashboard.cli.progress import STATUS
 from dashboard.services import fleet_views
 from dashboard.services.access import command_identity
+from dashboard.systems import SYSTEMS
 
 Taken = TypeVar("Taken")
 
@@ -153,7 +153,9 @@ def check_kind(name: str, found: str, wanted: str) -> None:
         raise UsageFaultError(
             f"{name} is a {found.capitalize()} cluster; this command reads "
             f"{wanted.capitalize()} clusters.",
-            hint=HELP_OF.get(found, "`trimtab --help` lists the commands."),
+            hint=SYSTEMS[found].help
+            if found in SYSTEMS
+            else "`trimtab --help` lists the commands.",
         )
 
 

@@ -23,7 +23,7 @@ from dashboard.cli.output import (
     note,
     print_line,
 )
-from dashboard.cli.parts import part
+from dashboard.systems import part
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,18 +1,20 @@
-"""The systems that have pages: the one list of them."""
+"""The systems as header, frame and runs use them."""
 
 from __future__ import annotations
 
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Final
 
 from core.errors import ConfigError
-from dashboard.components.pegasus.system import PEGASUS
-from dashboard.components.pulsar.system import PULSAR
+from dashboard.systems import SYSTEMS as ENTRIES
 
 if TYPE_CHECKING:
     from core.actions.views import RunView
     from dashboard.components.system import PageSystem
 
-SYSTEMS: Final[tuple[PageSystem, ...]] = (PULSAR, PEGASUS)
+SYSTEMS: Final[tuple[PageSystem, ...]] = tuple(
+    resolve_name(entry.frame) for entry in ENTRIES.values()
+)
 """The first one is taken for a run without steps."""
 
 

@@ -19,7 +19,7 @@ from core.units import format_age, format_ratio, pluralize
 from dashboard.presenters.figures import KeyFigure, Status
 from dashboard.presenters.freshness import Badge, Tone
 from dashboard.presenters.run_steps import has_waits_to_come, is_waiting, waiting_step, waiting_word
-from dashboard.presenters.systems import step_text
+from dashboard.presenters.step_text import step_text
 
 RUN_WORDS: Final[dict[RunState, str]] = {
     "QUEUED": "○ queued",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Final
 
 from core.errors import OpsError, SnapshotError
@@ -12,9 +13,8 @@ from core.findings.finding import Finding
 from core.snapshot.store import CachedSnapshot
 from dashboard.queries.background import BackgroundResults
 from dashboard.queries.cache import cached
-from dashboard.queries.pegasus.snapshots import PegasusReading
-from dashboard.queries.pulsar.snapshots import Reading
 from dashboard.queries.snapshots import SavedSnapshots, thinned, within
+from dashboard.systems import SYSTEMS
 
 LOOKED_BACK: Final = timedelta(hours=6)
 _LOOKED_AT: Final = 12
@@ -25,17 +25,12 @@ Identity = tuple[str, str]
 Judged = tuple[tuple[datetime, frozenset[Identity]], ...]
 """Moment and findings of earlier snapshots, oldest first."""
 
-_READ: Final[Mapping[str, Callable[[CachedSnapshot], Reading | PegasusReading]]] = {
-    "pulsar": Reading,
-    "pegasus": PegasusReading,
-}
-
 
 def _judge(key: tuple[str, CachedSnapshot]) -> frozenset[Identity] | None:
     """Return the findings of a snapshot; ``None`` if it was dropped meanwhile, or is damaged."""
     kind, stored = key
     try:
-        return identities(_READ[kind](stored).findings)
+        return identities(resolve_name(SYSTEMS[kind].reading)(stored).findings)
     except SnapshotError:
         return None
 

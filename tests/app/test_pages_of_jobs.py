@@ -14,9 +14,9 @@ from core.history.store.writer import Recorder
 from core.pulsar.shedding import strategies_run_by
 from dashboard.app_pages.backtest import model as presenter
 from dashboard.app_pages.backtest.model import GridForm
-from dashboard.app_pages.backtest.systems import BACKTEST
 from dashboard.presenters import candidates
 from dashboard.services import jobs
+from dashboard.systems import SYSTEMS, page_part
 
 KEY = "loadBalancerBrokerThresholdShedderPercentage"
 PAGES = ("jobs", "backtest")
@@ -290,7 +290,7 @@ def test_back_test_that_is_opened_again_refills_the_form(site):
 def test_target_of_a_refilled_form_is_custom_only_where_it_differs(site, deviation_pct, chosen):
     record(site)
     job_stories.server_says(site.state_dir)
-    system = BACKTEST["pulsar"].grid
+    system = page_part("pulsar", "backtest").grid
     form = GridForm(
         cluster="fleet",
         start=now(),
@@ -309,9 +309,9 @@ def test_target_of_a_refilled_form_is_custom_only_where_it_differs(site, deviati
     assert app.session_state["target"] == chosen
 
 
-@pytest.mark.parametrize("kind", BACKTEST)
+@pytest.mark.parametrize("kind", SYSTEMS)
 def test_form_of_what_was_asked_asks_the_same(kind):
-    is_pegasus, system = kind == "pegasus", BACKTEST[kind].grid
+    is_pegasus, system = kind == "pegasus", page_part(kind, "backtest").grid
     form = GridForm(
         cluster="fleet",
         start=now(),

@@ -5,8 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from pkgutil import resolve_name
+from typing import get_args
 
+from connectors.config.kinds import KINDS
 from core.systems import STEPS, SYSTEMS
+from dashboard.systems import SYSTEMS as ENTRIES
+from dashboard.systems import Kind
 
 ROOT = Path(__file__).parents[2]
 NEUTRAL = (
@@ -120,6 +125,50 @@ def test_neutral_code_names_no_system() -> None:
             if any(system in name.lower() for system in systems):
                 offenders.append(f"{path.relative_to(ROOT)}:{line} {name}")
     assert not offenders, "take it from core.system.System, or move it to the system's folder"
+
+
+def test_every_part_of_a_system_is_where_its_entry_names_it() -> None:
+    for system in SYSTEMS:
+        assert all(resolve_name(place) for place in system.parts if place)
+    for entry in ENTRIES.values():
+        places = (entry.frame, entry.reading, entry.step_text, *entry.pages.values())
+        assert all(resolve_name(place) for place in places if place)
+    assert tuple(ENTRIES) == get_args(Kind)
+    for kind, rules in KINDS.items():
+        assert resolve_name(rules.connector).system.name == kind
+        assert resolve_name(rules.jobs)
+
+
+def test_a_layer_has_one_list_of_systems() -> None:
+    """A literal with an element for each system; an operation declares the ones that it answers."""
+    systems = {system.name for system in SYSTEMS}
+    found: dict[str, list[str]] = {}
+    for layer in ("core", "connectors", "dashboard"):
+        for path in sorted((ROOT / layer).rglob("*.py")):
+            if path.relative_to(ROOT).parts[:2] == ("core", "operations"):
+                continue
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if systems <= set(_elements(node)):
+                    found.setdefault(layer, []).append(str(path.relative_to(ROOT)))
+    assert found == {
+        "core": ["core/spark/systems.py", "core/systems.py"],  # Spark's is of operations to come
+        "connectors": ["connectors/config/kinds.py"],
+        "dashboard": ["dashboard/systems.py"] * 2,  # the choices of an option are a literal type
+    }
+
+
+def _elements(node: ast.AST) -> Iterator[str]:
+    """Yield the names of a literal's elements, of a mapping those of its keys, in lower case."""
+    elements: Iterable[ast.expr | None] = ()
+    if isinstance(node, ast.Dict):
+        elements = node.keys
+    elif isinstance(node, ast.Tuple | ast.List | ast.Set):
+        elements = node.elts
+    for one in elements:
+        if isinstance(one, ast.Constant) and isinstance(one.value, str):
+            yield one.value.lower()
+        elif isinstance(one, ast.Name):
+            yield one.id.lower()
 
 
 def test_the_order_of_a_kind_is_its_place_in_the_registry() -> None:

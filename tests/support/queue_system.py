@@ -33,7 +33,7 @@ from core.snapshot.model import Manifest, TableManifest
 from core.snapshot.record import SystemRecord, changing
 from core.snapshot.store import load_manifest, read_table
 from core.step import Diagnostic, Phrase, ResultFlags, SettingChange, Step, StepBase
-from core.system import BalancerSwitch
+from core.system import BalancerSwitch, SystemParts
 from core.systems import KnownSystem
 
 NAME: Final = "queues"
@@ -214,6 +214,7 @@ def plan_of(
 class QueueSystem:
     name = NAME
     record = RECORD
+    parts = SystemParts()
     steps: tuple[type[StepBase], ...] = (MoveQueue, SetAuto)
     unit = "queue"
     transfer_s = 0.0

@@ -53,7 +53,6 @@ from core.units import format_band, format_deviation, format_ratio
 from dashboard.app_pages.backtest import model as backtest
 from dashboard.app_pages.fleet import model as fleet
 from dashboard.app_pages.history import model as history
-from dashboard.app_pages.history.systems import HISTORY
 from dashboard.app_pages.pulsar.brokers import model as brokers
 from dashboard.app_pages.pulsar.bundles import model as bundles
 from dashboard.app_pages.pulsar.ownership import model as ownership
@@ -62,6 +61,8 @@ from dashboard.presenters.fleet import ActionStatus
 from dashboard.presenters.pegasus import cluster as pegasus_page
 from dashboard.presenters.pegasus.fleet import pegasus_summary
 from dashboard.presenters.pulsar.fleet import summary
+from dashboard.systems import SYSTEMS as ENTRIES
+from dashboard.systems import page_part
 
 DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
 NOON = datetime(2026, 11, 28, 12, tzinfo=UTC)
@@ -538,7 +539,7 @@ def test_a_number_of_a_pegasus_cluster_is_the_same_wherever_it_stands(
     assert disagreements(one, OF_PEGASUS) == {}
 
 
-@pytest.mark.parametrize("system", HISTORY)
+@pytest.mark.parametrize("system", ENTRIES)
 @pytest.mark.parametrize("every_s", [10, 60, 120])
 def test_recorded_time_is_time_and_no_number_of_snapshots(system: str, every_s: int) -> None:
     count = 3_600 // every_s + 1
@@ -547,7 +548,7 @@ def test_recorded_time_is_time_and_no_number_of_snapshots(system: str, every_s: 
     recorded = timedelta(milliseconds=int(at_ms[-1]))
     seen = history.EventCounts({}, 0)
     even = Evenness(at_ms, deviation, deviation)
-    found = figures(history.key_figures(HISTORY[system], seen, even, recorded, 0.2))
+    found = figures(history.key_figures(page_part(system, "history"), seen, even, recorded, 0.2))
     (past, _) = backtest.record_figures((NOON, NOON + recorded), [])
     assert found["Recorded"].value == past.value == "60 min"
     assert found["Recorded"].note == f"{count:,} snapshots"

@@ -1,17 +1,19 @@
-"""The systems that can be back-tested: the one list of them."""
+"""The systems that can be back-tested."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from pkgutil import resolve_name
 from typing import Final
 
 from core.errors import InputError
 from core.history.backtest.model import Grid
-from core.history.backtest.pegasus.system import PEGASUS
-from core.history.backtest.pulsar.system import PULSAR
 from core.history.backtest.system import BacktestSystem
+from core.systems import SYSTEMS as KNOWN_SYSTEMS
 
-SYSTEMS: Final[tuple[BacktestSystem, ...]] = (PULSAR, PEGASUS)
+SYSTEMS: Final[tuple[BacktestSystem, ...]] = tuple(
+    resolve_name(one.parts.backtest) for one in KNOWN_SYSTEMS if one.parts.backtest
+)
 """The first one is meant by a grid that has no field of any."""
 
 _NAMED: Final = {one.name: one for one in SYSTEMS}

@@ -10,16 +10,17 @@ import streamlit as st
 from core.errors import OpsError
 from dashboard import services, state
 from dashboard.app_pages.backtest import form, model, queries, view
-from dashboard.app_pages.backtest.systems import BACKTEST
+from dashboard.app_pages.backtest.system import BacktestPages
 from dashboard.components import figures, frame, jobs, words
 from dashboard.presenters.jobs import outcome
+from dashboard.systems import page_part
 
 _AWAITED = "_backtest_awaited"
 RANKING, OVER_TIME, NEW, EARLIER = "Ranking", "Over time", "New back-test", "Earlier back-tests"
 
 page = frame.open_fleet("Back-test", needs_snapshot=False)
 config, cluster = page.config, page.choice.cluster
-system = BACKTEST[cluster.kind]
+system: BacktestPages = page_part(cluster.kind, "backtest")
 every = [job for job in jobs.listed(config) if job.kind == queries.KIND]
 newest = queries.newest(every, cluster.name)
 shown = jobs.chosen(config) if state.JOB in st.query_params else newest

@@ -6,9 +6,10 @@ import streamlit as st
 
 from dashboard import state
 from dashboard.app_pages.diagnose import over_time, view
-from dashboard.app_pages.diagnose.systems import DIAGNOSE
+from dashboard.app_pages.diagnose.system import DiagnoseSystem
 from dashboard.components import frame
 from dashboard.components.waiting import no_snapshot
+from dashboard.systems import page_part
 
 TABS = ("Now", "Over time")
 
@@ -17,7 +18,7 @@ page = context.page
 if page is None:
     no_snapshot(context.config, context.choice)
     st.stop()
-system = DIAGNOSE[page.cluster.kind]
+system: DiagnoseSystem = page_part(page.cluster.kind, "diagnose")
 now, past = st.tabs(TABS, key=state.DIAGNOSED_TAB, on_change="rerun", bind="query-params")
 if past.open:
     with past:

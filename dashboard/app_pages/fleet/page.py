@@ -12,7 +12,7 @@ import streamlit as st
 from core.errors import OpsError, SnapshotError
 from core.fleet_views import clusters_of
 from dashboard.app_pages.fleet import model, view
-from dashboard.app_pages.fleet.systems import FLEET
+from dashboard.app_pages.fleet.system import FleetPageSystem
 from dashboard.components import figures, findings, first_steps, fleet_views, frame, words
 from dashboard.components.activity import acting_of
 from dashboard.components.systems import system_of
@@ -21,6 +21,7 @@ from dashboard.presenters.findings import FindingRow, listed
 from dashboard.queries import runs
 from dashboard.queries.findings import first_seen
 from dashboard.services import alerts
+from dashboard.systems import page_part
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,9 +47,15 @@ def stored_of(cluster: Cluster, snapshots: SavedSnapshots) -> CachedSnapshot | N
     return shown.stored if is_chosen and shown is not None else snapshots.latest
 
 
+def part_of(cluster: Cluster) -> FleetPageSystem:
+    """Return what the system of a cluster shows here."""
+    part: FleetPageSystem = page_part(cluster.kind, "fleet")
+    return part
+
+
 def row_of(cluster: Cluster) -> model.FleetRow:
     """Return a cluster's row; without numbers where nothing is saved, or it is damaged."""
-    system, held = FLEET[cluster.kind], saved[cluster.name]
+    system, held = part_of(cluster), saved[cluster.name]
     stored = stored_of(cluster, held)
     try:
         if stored is not None:
@@ -104,7 +111,7 @@ figures.key_figures(
     model.key_figures(rows, known_runs, known_alerts, page.now),
     key="fleet",
 )
-view.clusters(rows, {one.name: FLEET[one.kind].overview for one in page.config.clusters})
+view.clusters(rows, {one.name: part_of(one).overview for one in page.config.clusters})
 in_view = {page.choice.cluster.name, *(row.cluster for row in rows)}
 no_snapshots(page.config, page.choice, [one for one in unread if one in in_view], is_answer=False)
 left, right = frame.columns([0.75, 0.25], key="fleet")

@@ -12,7 +12,7 @@ from core.history.queries.query import servers_of
 from core.units import datetime_to_ms
 from dashboard import services, state
 from dashboard.app_pages.history import minute, model, states, view
-from dashboard.app_pages.history.systems import HISTORY
+from dashboard.app_pages.history.system import HistorySystem
 from dashboard.app_pages.history.timeline import (
     draw_timeline,
     looked_at,
@@ -21,9 +21,10 @@ from dashboard.app_pages.history.timeline import (
 )
 from dashboard.components import figures, frame, words
 from dashboard.queries.history import HistoryQuery, history_of, period_load
+from dashboard.systems import page_part
 
 config, choice = frame.open_history("History")
-system = HISTORY[choice.cluster.kind]
+system: HistorySystem = page_part(choice.cluster.kind, "history")
 try:
     history = history_of(config, choice.cluster)
     span = history.span()

@@ -13,6 +13,7 @@ from core.actions.views import RunView
 from core.pegasus.steps.level import LEVEL_KEY
 from dashboard import state
 from dashboard.app_pages.run.charts import RunOutcome, outcome_bars
+from dashboard.app_pages.run.system import OutcomeSystem
 from dashboard.components import figures, tables, words
 from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.pegasus import outcome
@@ -114,4 +115,4 @@ def _open_cluster(cluster: str) -> None:
     state.go("pegasus", cluster=cluster)
 
 
-PEGASUS: Final = PegasusOutcome()
+PEGASUS: Final[OutcomeSystem] = PegasusOutcome()

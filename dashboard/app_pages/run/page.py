@@ -12,11 +12,12 @@ from core.actions.views import RunView
 from core.errors import OpsError
 from dashboard import services, state
 from dashboard.app_pages.run import view
-from dashboard.app_pages.run.systems import OUTCOME
+from dashboard.app_pages.run.system import OutcomeSystem
 from dashboard.components import frame, words
 from dashboard.components.systems import system_of_run
 from dashboard.presenters import runs as presenter
 from dashboard.queries import runs
+from dashboard.systems import page_part
 
 if TYPE_CHECKING:
     from dashboard.services import Config
@@ -50,7 +51,7 @@ def draw(config: Config, drawn: RunView) -> None:
     run = read(config, drawn.run_id) or drawn
     if look_every_s(run) != look_every_s(drawn) or run.measured != drawn.measured:
         st.rerun()
-    outcome = OUTCOME[system_of_run(run).system.name]
+    outcome: OutcomeSystem = page_part(system_of_run(run).system.name, "run")
     view.headline(config, run, outcome)
     view.body(run, outcome)
     view.details(config, run, outcome)

@@ -15,7 +15,6 @@ from core.snapshot.store import load_manifest, load_snapshot
 from dashboard import services
 from dashboard.cli.config import read_config
 from dashboard.cli.output import warn
-from dashboard.cli.parts import FIRST
 from dashboard.cli.source import (
     check_kind,
     directories,
@@ -24,6 +23,7 @@ from dashboard.cli.source import (
     unknown_source,
 )
 from dashboard.services import pulsar
+from dashboard.systems import FIRST
 
 
 def _directory(context: typer.Context, named: Path) -> Path:

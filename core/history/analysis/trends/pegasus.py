@@ -137,7 +137,7 @@ def _requests(rate: float) -> str:
     return format_per_s(rate, "op")
 
 
-PEGASUS_TRENDS: Final = SystemTrends(
+PEGASUS: Final = SystemTrends(
     system="pegasus",
     subjects=(
         TrendSubject(

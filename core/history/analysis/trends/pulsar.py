@@ -132,7 +132,7 @@ def _bundles(
     yield "last", last_of(rows)
 
 
-PULSAR_TRENDS: Final = SystemTrends(
+PULSAR: Final = SystemTrends(
     system="pulsar",
     subjects=(
         TrendSubject(

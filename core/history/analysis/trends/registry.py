@@ -1,15 +1,15 @@
-"""The systems that have trends: the one list of them."""
+"""The trend subjects of all systems."""
 
 from __future__ import annotations
 
+from pkgutil import resolve_name
 from typing import Final
 
-from core.history.analysis.trends.pegasus import PEGASUS_TRENDS
-from core.history.analysis.trends.pulsar import PULSAR_TRENDS
 from core.history.analysis.trends.subject import SystemTrends, TrendSubject
+from core.systems import SYSTEMS
 
 TRENDS_OF: Final[dict[str, SystemTrends]] = {
-    one.system: one for one in (PULSAR_TRENDS, PEGASUS_TRENDS)
+    one.name: resolve_name(one.parts.trends) for one in SYSTEMS if one.parts.trends
 }
 
 SUBJECT_OF_KIND: Final[dict[str, TrendSubject]] = {

@@ -10,7 +10,7 @@ from core.errors import InputError, UnknownNameError
 from core.history.backtest.pegasus.rules import LEVEL
 from dashboard import state
 from dashboard.app_pages.backtest import form
-from dashboard.app_pages.backtest.system import GridPreset, GridSystem
+from dashboard.app_pages.backtest.system import BacktestPages, GridPreset, GridSystem
 from dashboard.app_pages.pegasus.backtest import model
 from dashboard.components import words
 from dashboard.components.pegasus import plan
@@ -89,4 +89,4 @@ class PegasusBacktest:
             )
 
 
-PEGASUS: Final = PegasusBacktest()
+PEGASUS: Final[BacktestPages] = PegasusBacktest()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
 
 from core.diagnosis.pegasus.commands import fix_commands
 from core.pegasus.steps.level import LEVEL_KEY
 from dashboard import state
-from dashboard.app_pages.diagnose.system import NextPage
+from dashboard.app_pages.diagnose.system import DiagnoseSystem, NextPage
 
 if TYPE_CHECKING:
     from core.diagnosis.model import Cause
@@ -43,4 +43,4 @@ class PegasusDiagnose:
         st.button("Balance", type="tertiary", on_click=state.go, args=("pegasus_balance",))
 
 
-PEGASUS = PegasusDiagnose()
+PEGASUS: Final[DiagnoseSystem] = PegasusDiagnose()

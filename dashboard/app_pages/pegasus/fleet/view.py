@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from core.units import format_per_s
 from dashboard.app_pages.fleet.model import FleetRow
+from dashboard.app_pages.fleet.system import FleetPageSystem
 from dashboard.app_pages.fleet.view import HOUR, last_hours
 from dashboard.components.activity import acting_of
 from dashboard.queries.pegasus.node_load import node_trends
@@ -50,4 +51,4 @@ class PegasusFleet:
         )
 
 
-PEGASUS: Final = PegasusFleet()
+PEGASUS: Final[FleetPageSystem] = PegasusFleet()

@@ -13,7 +13,7 @@ from core.snapshot import LoadManager
 from dashboard import state
 from dashboard.app_pages.backtest import form
 from dashboard.app_pages.backtest.model import set_options
-from dashboard.app_pages.backtest.system import GridPreset, GridSystem
+from dashboard.app_pages.backtest.system import BacktestPages, GridPreset, GridSystem
 from dashboard.app_pages.pulsar.backtest import model
 from dashboard.components import words
 from dashboard.components.pulsar import setting_plan
@@ -106,4 +106,4 @@ def _open_settings(cluster: str, options: list[str]) -> None:
     state.go("settings", cluster=cluster, set=options)
 
 
-PULSAR: Final = PulsarBacktest()
+PULSAR: Final[BacktestPages] = PulsarBacktest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
 
@@ -14,7 +14,7 @@ from core.pulsar.presets import set_command
 from core.pulsar.settings import effective_settings, parse_set_options
 from core.pulsar.shedding.registry import active_shedding_strategy
 from dashboard import state
-from dashboard.app_pages.diagnose.system import NextPage
+from dashboard.app_pages.diagnose.system import DiagnoseSystem, NextPage
 
 if TYPE_CHECKING:
     from core.diagnosis.model import Cause
@@ -80,4 +80,4 @@ def changes_of(cause: Cause) -> list[str]:
     return [f"{key}={json.dumps(value)}" for key, value in values_of(cause.fix).items()]
 
 
-PULSAR = PulsarDiagnose()
+PULSAR: Final[DiagnoseSystem] = PulsarDiagnose()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from core.units import format_bytes_per_s
 from dashboard.app_pages.fleet.model import FleetRow
+from dashboard.app_pages.fleet.system import FleetPageSystem
 from dashboard.app_pages.fleet.view import HOUR, TREND, TREND_POINTS, last_hours
 from dashboard.app_pages.pulsar.fleet import model
 from dashboard.components.activity import acting_of
@@ -54,4 +55,4 @@ class PulsarFleet:
         )
 
 
-PULSAR: Final = PulsarFleet()
+PULSAR: Final[FleetPageSystem] = PulsarFleet()

@@ -10,6 +10,7 @@ from core.actions.views import RunView
 from dashboard import state
 from dashboard.app_pages.pulsar.run import model
 from dashboard.app_pages.run.charts import outcome_bars
+from dashboard.app_pages.run.system import OutcomeSystem
 from dashboard.components import figures, frame, tables, words
 
 if TYPE_CHECKING:
@@ -74,4 +75,4 @@ class PulsarOutcome:
         )
 
 
-PULSAR: Final = PulsarOutcome()
+PULSAR: Final[OutcomeSystem] = PulsarOutcome()

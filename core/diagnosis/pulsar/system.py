@@ -1,0 +1,58 @@
+"""Diagnosis of Pulsar clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from core.diagnosis.model import Diagnosis
+from core.diagnosis.pulsar.answer import diagnose
+from core.diagnosis.request import DiagnoseRequest
+from core.diagnosis.systems import SystemDiagnosis
+from core.progress import Progress
+from core.pulsar.explain import Explanation
+from core.pulsar.measures import measure
+from core.pulsar.settings import effective_settings
+from core.pulsar.view import LoadView
+from core.snapshot import PulsarSnapshot
+
+
+class PulsarDiagnosis:
+    """Pulsar; see :class:`core.diagnosis.systems.SystemDiagnosis`."""
+
+    def diagnose(
+        self,
+        snapshot: PulsarSnapshot,
+        request: DiagnoseRequest,
+        progress: Progress,
+        *,
+        earlier: Sequence[PulsarSnapshot] = (),
+    ) -> Diagnosis:
+        """Name the causes on one snapshot."""
+        del earlier  # a leader's memory is not in them
+        return diagnose(snapshot, request, progress)
+
+    def verdict(self, snapshot: PulsarSnapshot) -> str:
+        """Return the next action of the balancer."""
+        found = _explanation(snapshot)
+        return f"{found.off} is false." if found.off else found.sentence
+
+    def why(self, snapshot: PulsarSnapshot, name: str) -> str:
+        """Return the reason an object moves or stays."""
+        return _explanation(snapshot).of_bundle(name).sentence
+
+    def unevenness(self, snapshot: PulsarSnapshot) -> float | None:
+        """Return the max deviation of a server, or ``None`` if unknown."""
+        return measure(snapshot).throughput.max_deviation_ratio
+
+
+def _explanation(snapshot: PulsarSnapshot) -> Explanation:
+    settings = effective_settings(snapshot)
+    return Explanation(
+        LoadView.of(snapshot, settings),
+        settings,
+        lambda assumed: effective_settings(snapshot, overrides=assumed),
+    )
+
+
+PULSAR: Final[SystemDiagnosis[PulsarSnapshot]] = PulsarDiagnosis()
