@@ -10,7 +10,7 @@ import streamlit as st
 
 from core.errors import OpsError
 from dashboard import state
-from dashboard.components import frame, identity, misnamed, navigation, words
+from dashboard.components import frame, identity, navigation, unknown_params, words
 
 _LOG = logging.getLogger("trimtab.pages")
 
@@ -50,7 +50,7 @@ st.logo(LOGO, size="large")
 try:
     identity.draw_identity()
     frame.draw_header(page.url_path or "fleet")
-    misnamed.draw_page()
+    unknown_params.draw_page()
     page.run()
 except OpsError as error:
     words.failed(error, what="This page failed to load")

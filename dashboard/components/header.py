@@ -12,7 +12,7 @@ from core.actions.preconditions import read_only_refusal
 from core.errors import SnapshotError, UnknownNameError
 from core.snapshot import Manifest
 from dashboard import services, state
-from dashboard.components import labels, misnamed, palette, time_control, words
+from dashboard.components import labels, palette, time_control, unknown_params, words
 from dashboard.components.activity import draw_activity, is_busy_cluster
 from dashboard.components.systems import system_of
 from dashboard.presenters import freshness
@@ -102,8 +102,8 @@ def render_header(
         _badges(config, choice, every)
     if stored is not None and is_past:
         time_control.draw_bar(config, cluster, saved, stored)
-    misnamed.draw(state.CLUSTER, cluster.name)
-    misnamed.draw(state.AT, state.text(state.AT))
+    unknown_params.draw(state.CLUSTER, cluster.name)
+    unknown_params.draw(state.AT, state.text(state.AT))
     return choice
 
 
@@ -128,7 +128,7 @@ def _check_cluster(config: Config) -> None:
     known = [cluster.name for cluster in config.clusters]
     named = st.query_params.get(state.CLUSTER)
     if named and named not in known:
-        misnamed.report(state.CLUSTER, UnknownNameError.of("cluster", named, known))
+        unknown_params.report(state.CLUSTER, UnknownNameError.of("cluster", named, known))
 
 
 def _badges_px(cluster: Cluster, saved: SavedSnapshots) -> int:

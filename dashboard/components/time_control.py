@@ -16,7 +16,7 @@ import streamlit as st
 from core.errors import InputError, OpsError, SnapshotError
 from core.units import format_ago
 from dashboard import services, state
-from dashboard.components import misnamed, words
+from dashboard.components import unknown_params, words
 from dashboard.presenters.moments import parse_stamp, short_stamp, stamp, typed_moment
 from dashboard.queries.history import first_after, latest_before, past_at
 
@@ -54,7 +54,7 @@ def pick_time(
     if named and named != LIVE and named not in by_text:
         past, problem = _recorded(config, cluster, saved, named)
         if isinstance(problem, OpsError) and st.query_params.get(state.AT) == named:
-            misnamed.report(state.AT, problem)
+            unknown_params.report(state.AT, problem)
             problem = ""
         if past is not None and stamp(past.taken_at) not in by_text:
             saved = saved.joined_by(past)
@@ -98,7 +98,7 @@ def _recorded(
 ) -> tuple[CachedSnapshot | None, OpsError | str]:
     """Return the snapshot of the time that the address names, and a note."""
     typed = typed_moment(named, services.now())
-    if typed is None and (error := misnamed.time_error(state.AT, named)) is not None:
+    if typed is None and (error := unknown_params.time_error(state.AT, named)) is not None:
         return None, error
     moment = typed or parse_stamp(named)
     try:

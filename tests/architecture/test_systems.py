@@ -36,7 +36,16 @@ SILENT = (
     *(
         f"dashboard/components/{name}.py"
         for name in (
-            *("activity", "applying", "choice", "figures", "frame", "header", "jobs", "misnamed"),
+            *(
+                "activity",
+                "applying",
+                "choice",
+                "figures",
+                "frame",
+                "header",
+                "jobs",
+                "unknown_params",
+            ),
             *("page", "run_controls", "system", "tables", "undo", "waiting", "words"),
         )
     ),

@@ -14,7 +14,7 @@ from core.errors import OpsError
 from dashboard import services, state
 from dashboard.app_pages.backtest import model, queries
 from dashboard.app_pages.backtest.model import GridForm
-from dashboard.components import choice, jobs, misnamed, words
+from dashboard.components import choice, jobs, unknown_params, words
 
 if TYPE_CHECKING:
     from dashboard.app_pages.backtest.queries import Span
@@ -182,13 +182,13 @@ def _stretch(span: Span) -> tuple[datetime | None, datetime | None]:
         return span[1] - SPANS[str(chosen)], None
     if chosen != OWN:
         return None, None
-    misnamed.check_times(state.FROM)
-    misnamed.check_times(state.UNTIL, may_be_ahead=True)
+    unknown_params.check_times(state.FROM)
+    unknown_params.check_times(state.UNTIL, may_be_ahead=True)
     first, last = (moment.astimezone(UTC).replace(tzinfo=None) for moment in span)
     start = st.datetime_input("From (UTC)", first, key=state.FROM, bind="query-params")
     end = st.datetime_input("To (UTC)", last, key=state.UNTIL, bind="query-params")
-    misnamed.draw(state.FROM, start)
-    misnamed.draw(state.UNTIL, end)
+    unknown_params.draw(state.FROM, start)
+    unknown_params.draw(state.UNTIL, end)
     return _utc(start), _utc(end)
 
 

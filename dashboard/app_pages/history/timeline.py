@@ -23,7 +23,7 @@ from dashboard.app_pages.history.model import (
     period_of,
 )
 from dashboard.app_pages.history.system import HistoryMeasure, HistorySystem
-from dashboard.components import choice, figures, misnamed
+from dashboard.components import choice, figures, unknown_params
 from dashboard.presenters.moments import parse_stamp, stamp
 from dashboard.queries.history import HistoryQuery, PeriodLoad
 
@@ -42,8 +42,8 @@ def pick_range(
         newest: Where presets end.
         system: Of the cluster.
     """
-    misnamed.check_times(state.START)
-    misnamed.check_times(state.END, may_be_ahead=True)
+    unknown_params.check_times(state.START)
+    unknown_params.check_times(state.END, may_be_ahead=True)
     preset = st.segmented_control(
         "Range",
         [*PRESETS, FREE],
@@ -64,7 +64,7 @@ def pick_range(
         has_label=False,
     )
     for name, end in ((state.START, free[0]), (state.END, free[1])):
-        misnamed.draw(name, (preset, end))
+        unknown_params.draw(name, (preset, end))
     return (
         period_of(str(preset or _FIRST_PRESET), span[0], newest, free),
         system.measure(key),
@@ -211,20 +211,20 @@ def looked_at(minutes: MinuteRange, newest_ms: int, default: datetime) -> Select
     if row is None or (moment is not None and moment > minutes.moment(len(minutes) - 1) + _SECOND):
         row = minutes.row_at(default)
         if is_new:
-            misnamed.report(state.MINUTE, _not_there(text))
+            unknown_params.report(state.MINUTE, _not_there(text))
     at_ms = int(minutes.at_ms[row if row is not None else len(minutes) - 1])
     shown = stamp(ms_to_datetime(at_ms))
     is_default = shown == stamp(default)
     saved = "" if is_default else shown  # what was not chosen goes on with time
     st.session_state[state.MINUTE] = saved
     state.keep_in_address(state.MINUTE, saved, default="")
-    misnamed.draw(state.MINUTE, saved)
+    unknown_params.draw(state.MINUTE, saved)
     return SelectedMinute(at_ms, newest_ms)
 
 
 def _not_there(text: str) -> InputError:
     """Return the error for a minute of the address that was not recorded."""
-    return misnamed.time_error(state.MINUTE, text) or InputError(
+    return unknown_params.time_error(state.MINUTE, text) or InputError(
         f"minute={text} is outside this range.", hint="Choose another range or minute."
     )
 

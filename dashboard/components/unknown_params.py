@@ -14,8 +14,8 @@ from dashboard.components import words
 from dashboard.page_names import NO_PAGE, near_pages
 from dashboard.presenters.moments import parse_stamp
 
-_STORED: Final = "_misnamed"
-_PAGE: Final = "_misnamed_page"
+_STORED: Final = "_unknown_params"
+_PAGE: Final = "_unknown_page"
 _FORM: Final = "2026-11-21 14:03:05"
 _AHEAD: Final = timedelta(minutes=1)
 
