@@ -14,8 +14,8 @@ from streamlit.runtime import app_session, memory_session_storage
 from dashboard import services, theme_message, warm_up
 from dashboard.api import routes
 from dashboard.cli.supervisor import answers, end_with_parent
+from dashboard.disconnected_sessions import DisconnectedSessions
 from dashboard.host_guard import HostGuard, host_names
-from dashboard.left_sessions import LeftSessions
 from dashboard.page_names import PageNames
 from dashboard.probes import ROUTES
 from dashboard.sign_in import SignInGuard
@@ -45,7 +45,7 @@ def main() -> None:
     services.set_up_logging()
     warm_up.start()
     # the app makes its storage itself, and takes none
-    memory_session_storage.MemorySessionStorage = LeftSessions  # type: ignore[assignment,misc]
+    memory_session_storage.MemorySessionStorage = DisconnectedSessions  # type: ignore[assignment,misc]
     theme_message.compose_once()
     app_session.ForwardMsgQueue = UnsentMessages  # type: ignore[attr-defined]
     app = st.App(

@@ -7,7 +7,7 @@ import asyncio
 from streamlit.runtime.session_manager import SessionInfo, SessionStorage
 
 
-class LeftSessions(SessionStorage):
+class DisconnectedSessions(SessionStorage):
     """Sessions that lost their browser, kept for as long as it may come back.
 
     Streamlit's own storage forgets one only when a later one leaves, and then without an end: its

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from event_loops import run_apart
 from streamlit.runtime.session_manager import SessionInfo
 
-from dashboard.left_sessions import LeftSessions
+from dashboard.disconnected_sessions import DisconnectedSessions
 
 TTL_S = 0.2
 
@@ -30,7 +30,7 @@ def test_a_session_that_stays_away_is_ended_once() -> None:
     away, back = Session("away"), Session("back")
 
     async def visits() -> None:
-        kept = LeftSessions(ttl_seconds=TTL_S)
+        kept = DisconnectedSessions(ttl_seconds=TTL_S)
         kept.save(left(away))
         kept.save(left(back))
         assert {one.session.id for one in kept.list()} == {"away", "back"}
@@ -50,7 +50,7 @@ def test_a_session_that_leaves_again_has_its_whole_time_again() -> None:
     session = Session("one")
 
     async def visits() -> None:
-        kept = LeftSessions(ttl_seconds=2 * TTL_S)
+        kept = DisconnectedSessions(ttl_seconds=2 * TTL_S)
         kept.save(left(session))
         await asyncio.sleep(1.5 * TTL_S)
         kept.save(left(session))
