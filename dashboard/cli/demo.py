@@ -152,7 +152,7 @@ def _start_sandboxes(
 def _start_past(all_: Supervisor, request: SandboxRequest, config: Path) -> None:
     """Start the simulation of the history before the start; it ends by itself."""
     numbers = (request.brokers, request.bundles, request.seed)
-    command = [sys.executable, "-m", "dashboard.past", str(config), *map(str, numbers)]
+    command = [sys.executable, "-m", "dashboard.simulated_past", str(config), *map(str, numbers)]
     all_.start("past", command)
     note("history    one simulated day before the start")
 

@@ -11,8 +11,8 @@ from dashboard import services, state
 from dashboard.components import tables, words
 from dashboard.presenters.fleet import ACTS, ActionStatus
 from dashboard.presenters.freshness import Badge
-from dashboard.presenters.past import touching
 from dashboard.presenters.runs import running_badge
+from dashboard.presenters.step_history import touching
 from dashboard.presenters.workers import worker_badge
 from dashboard.queries import runs
 

@@ -36,24 +36,25 @@ SILENT = (
     *(
         f"dashboard/components/{name}.py"
         for name in (
+            *("activity", "applying", "choice", "figures", "frame", "header", "jobs"),
             *(
-                "activity",
-                "applying",
-                "choice",
-                "figures",
-                "frame",
-                "header",
-                "jobs",
                 "unknown_params",
+                "page",
+                "run_controls",
+                "system",
+                "tables",
+                "undo",
+                "waiting",
+                "words",
             ),
-            *("page", "run_controls", "system", "tables", "undo", "waiting", "words"),
         )
     ),
     *(
         f"dashboard/presenters/{name}.py"
         for name in (
             *("applying", "candidates", "fleet", "freshness", "jobs", "journal", "moments"),
-            *("moves", "naming", "past", "run_steps", "runs", "search", "step_text", "workers"),
+            *("moves", "naming", "run_steps", "runs", "search"),
+            *("step_history", "step_text", "workers"),
         )
     ),
     *(

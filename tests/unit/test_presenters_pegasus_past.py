@@ -13,7 +13,7 @@ from core.actions.views import RunView, StepView
 from core.pegasus.steps.level import SetMetaLevel
 from core.pegasus.steps.setting import SetServerSetting
 from core.pegasus.steps.wait import AwaitState
-from dashboard.presenters.pegasus.past import (
+from dashboard.presenters.pegasus.run_history import (
     LevelMoment,
     level_changes,
     newer_sentence,

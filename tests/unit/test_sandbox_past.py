@@ -38,10 +38,10 @@ from core.pulsar.plan.build import build_unload_plan
 from core.snapshot import Manifest, PulsarSnapshot
 from core.units import ms_to_datetime
 from dashboard import services
-from dashboard.past import write
 from dashboard.services import history as services_history
 from dashboard.services.demo import PAST_ACTOR
 from dashboard.services.sandbox import SandboxRequest
+from dashboard.simulated_past import write
 
 END_MS = 1_795_646_400_000
 HOUR_MS = 3_600_000

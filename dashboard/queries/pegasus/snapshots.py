@@ -23,7 +23,7 @@ from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
 from core.snapshot.store import CachedSnapshot, SnapshotStore
 from dashboard.presenters.moves import ObservedMove, moves_between
 from dashboard.presenters.pegasus.fleet import PegasusSummary, pegasus_summary
-from dashboard.presenters.pegasus.past import LevelMoment
+from dashboard.presenters.pegasus.run_history import LevelMoment
 from dashboard.queries.cache import cached
 
 MAX_READINGS: Final = 4

@@ -10,7 +10,7 @@ import streamlit as st
 from dashboard import state
 from dashboard.app_pages.pegasus.cluster import model
 from dashboard.components import choice, frame, tables
-from dashboard.components.pegasus.past import past_of
+from dashboard.components.pegasus.run_history import past_of
 from dashboard.presenters.pegasus import cluster
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dashboard import state
 from dashboard.app_pages.pegasus.cluster import level, model, node, settings
 from dashboard.charts.nodes import node_bars
 from dashboard.components import choice, figures, findings, frame, words
-from dashboard.components.pegasus import past
+from dashboard.components.pegasus import run_history
 from dashboard.components.pegasus.page import PegasusPage
 from dashboard.presenters.pegasus import cluster, headline
 from dashboard.queries.pegasus.node_load import node_trends
@@ -21,7 +21,7 @@ SPAN = timedelta(hours=6)
 page = frame.open_page("Cluster", PegasusPage)
 facts = page.facts
 words.title(page.name, cluster.subtitle(facts))
-past.note_newer_runs(page)
+run_history.note_newer_runs(page)
 if facts.columns.node_count == 0:
     words.nothing("No nodes in this snapshot", page.snapshot.manifest)
     st.stop()
@@ -72,7 +72,7 @@ if findings_tab.open:
         )
 if events_tab.open:
     with events_tab:
-        past.level_past(page)
-        past.settings_past(page)
+        run_history.level_past(page)
+        run_history.settings_past(page)
 if wanted is not None:
     level.draw_bar(page, wanted)

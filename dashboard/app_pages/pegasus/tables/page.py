@@ -7,7 +7,7 @@ import streamlit as st
 from dashboard import state
 from dashboard.app_pages.pegasus.tables import model, view
 from dashboard.components import choice, figures, frame, words
-from dashboard.components.pegasus import past
+from dashboard.components.pegasus import run_history
 from dashboard.components.pegasus.page import PegasusPage
 from dashboard.presenters.pegasus import cluster
 from dashboard.presenters.pegasus.headline import unhealthy_count
@@ -15,7 +15,7 @@ from dashboard.presenters.pegasus.headline import unhealthy_count
 page = frame.open_page("Tables", PegasusPage)
 facts = page.facts
 names = sorted(facts.columns.app_names)
-past.note_newer_runs(page)
+run_history.note_newer_runs(page)
 if not names:
     words.answer(model.answer(facts))
     words.nothing("No tables in this snapshot", page.snapshot.manifest)

@@ -13,7 +13,7 @@ from dashboard import state
 from dashboard.app_pages.pegasus.tables import model
 from dashboard.app_pages.pegasus.tables.charts import partition_matrix, table_grid
 from dashboard.components import choice, figures, tables, words
-from dashboard.components.pegasus.past import past_of
+from dashboard.components.pegasus.run_history import past_of
 
 if TYPE_CHECKING:
     import pandas as pd

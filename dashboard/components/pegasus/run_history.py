@@ -11,8 +11,8 @@ import streamlit as st
 from core.errors import OpsError
 from dashboard.components import tables, words
 from dashboard.components.activity import run_link
-from dashboard.presenters.past import touching
-from dashboard.presenters.pegasus import past
+from dashboard.presenters.pegasus import run_history
+from dashboard.presenters.step_history import touching
 from dashboard.queries import runs
 from dashboard.queries.pegasus.snapshots import moments
 from dashboard.queries.snapshots import thinned, within
@@ -28,7 +28,7 @@ def note_newer_runs(page: PegasusPage) -> None:
     """Render a note if a run has changed the cluster since the snapshot on the page."""
     if page.is_past:
         return
-    sentence = past.newer_sentence(_views(page), page.stored.taken_at)
+    sentence = run_history.newer_sentence(_views(page), page.stored.taken_at)
     if sentence:
         st.info(words.plain(sentence), icon=":material/update:")
 
@@ -36,12 +36,12 @@ def note_newer_runs(page: PegasusPage) -> None:
 def level_past(page: PegasusPage) -> None:
     """Render the changes of the primary meta server and of the level in the last hour."""
     entries = within(page.saved.entries, page.stored.taken_at, _HOUR)
-    words.notes(past.level_changes(moments(thinned(entries))))
+    words.notes(run_history.level_changes(moments(thinned(entries))))
 
 
 def settings_past(page: PegasusPage) -> None:
     """Render the changes of the level and of settings from here, with their results."""
-    rows = past.settings_past(_views(page))
+    rows = run_history.settings_past(_views(page))
     words.section("Changes by Trimtab", "Level and settings, newest first.")
     if rows.empty:
         st.caption("No runs changed the level or a setting.")
