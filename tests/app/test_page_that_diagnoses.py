@@ -14,7 +14,8 @@ from core.diagnosis.model import Cause, Diagnosis, Effect, Outcome
 from core.findings.finding import Fix
 from core.history.analysis.diagnosis import PeriodDiagnosis
 from core.history.analysis.prevention import Prevention, Replay
-from dashboard.app_pages.diagnose import model, over_time
+from core.snapshot.store import SnapshotStore
+from dashboard.app_pages.diagnose import model, over_time, queries
 
 NOW = datetime.now(UTC)
 
@@ -47,6 +48,19 @@ def test_a_cause_comes_with_its_effect_and_with_two_ways_on(site, monkeypatch):
     assert "loadBalancerSheddingEnabled" in said
     assert "trimtab set fleet loadBalancerSheddingEnabled=true" in said
     assert {"Simulate fix", "Plan fix"} <= {button.label for button in app.button}
+
+
+def test_the_search_on_a_large_cluster_runs_in_a_process_with_the_same_result(site, monkeypatch):
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(site.config))
+    stored = SnapshotStore(site.state_dir / "snapshots").latest("fleet", NOW)
+    key = ("pulsar", stored)
+    here = queries.diagnosed.wait(key, 60.0)
+    monkeypatch.setattr(queries, "_LARGE_ROWS", 10)
+    counts: list[int] = []
+    monkeypatch.setattr(queries.search, "step", lambda done, total, words: counts.append(done))
+    apart = queries._diagnosed(key)
+    assert apart == here
+    assert max(counts) == here.diagnosis.tried > 0
 
 
 def test_causes_are_a_table_with_effects_and_the_best_is_explained(site, monkeypatch):

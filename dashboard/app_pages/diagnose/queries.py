@@ -13,12 +13,16 @@ from core.snapshot.store import CachedSnapshot
 from dashboard import services
 from dashboard.app_pages.diagnose.model import SearchProgress
 from dashboard.app_pages.diagnose.search import DiagnosisResult, SearchInput, diagnosed_on_disk
+from dashboard.components.systems import system_of
 from dashboard.queries.background import BackgroundResults, in_own_process
 from dashboard.services import history
 
 if TYPE_CHECKING:
     from core.history.analysis.diagnosis import PeriodDiagnosis
     from dashboard.services import Config
+
+_LARGE_ROWS: Final = 5_000
+"""Searches of smaller clusters take less time than a process needs to start."""
 
 
 class _Search:
@@ -54,7 +58,18 @@ def _diagnosed(key: tuple[str, CachedSnapshot]) -> DiagnosisResult | str:
     kind, stored = key
     search.begin(key)
     question = SearchInput(kind, stored, services.snapshot_store(services.page_config()).root)
-    return in_own_process(diagnosed_on_disk, question, search)
+    if _is_large(key):
+        return in_own_process(diagnosed_on_disk, question, search)
+    return diagnosed_on_disk(question, search)
+
+
+def _is_large(key: tuple[str, CachedSnapshot]) -> bool:
+    try:
+        tables = system_of(key[0]).page.read(key[1]).snapshot.tables
+    except OpsError:  # the search says so
+        return False
+    rows: int = max(table.num_rows for table in tables.values())
+    return rows > _LARGE_ROWS
 
 
 diagnosed = BackgroundResults(_diagnosed, max_entries=32)
