@@ -16,6 +16,7 @@ from starlette.middleware import Middleware
 from starlette.testclient import TestClient
 
 from connectors.access.users import UserFile
+from core.errors import UnreachableError
 from core.history.store.writer import Recorder
 from core.request import parse
 from core.snapshot.store import SnapshotStore, load_snapshot
@@ -356,3 +357,23 @@ def test_recorded_rows_are_returned_as_json_and_as_arrow(client, site):
         refused = client.get(f"/api/v1/history/fleet?{wrong}")
         assert refused.status_code == 400, refused.text
         assert words in f"{refused.json()['detail']} {refused.json()['hint']}"
+
+
+def test_a_cluster_that_cannot_be_read_is_named(client, site, monkeypatch):
+    def unread(_, cluster):
+        raise UnreachableError(
+            f"No connection to {cluster.zookeeper}.",
+            endpoint=cluster.zookeeper,
+            operation="read",
+            outcome="not_sent",
+            hint="Check zookeeper.",
+        )
+
+    monkeypatch.setattr(services, "snapshot_of", unread)
+    plan = made(client, site).json()["plan"]
+    assert "stale_snapshot" in [one["code"] for one in plan["diagnostics"]]
+    place = requested(client, plan).headers["location"]
+    undone = client.post(f"{place}/undo", json={})
+    assert undone.status_code == 502, undone.text
+    assert (undone.json()["code"], undone.json()["hint"]) == ("unreachable", "Check zookeeper.")
+    assert "127.0.0.1:1" in undone.json()["detail"]
