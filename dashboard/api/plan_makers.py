@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from core.pegasus.ids import gpid_text, parse_gpid
-from core.pegasus.plan.build import RequestedMove, change_plan, moves_plan, setting_plan
+from core.pegasus.even.request import EvenRequest
+from core.pegasus.plan.build import (
+    RequestedMove,
+    change_plan,
+    gpid_of,
+    level_plan,
+    moves_plan,
+    setting_plan,
+)
+from core.pegasus.plan.even import even_plan, even_search
 from core.pegasus.plan.maintenance import (
     MAX_UNDER_REPLICATED,
     OFFLINE_RATE_MB_PER_S,
@@ -19,7 +27,7 @@ from core.pegasus.plan.maintenance import (
 )
 from core.pegasus.proposal import Change, Move
 from core.pegasus.server_settings import changeable
-from core.plan.model import Plan
+from core.plan.model import Diagnostic, Plan
 from core.plan.options import PlanOptions
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.policy.build import DesiredPolicy, build_policy_plan
@@ -73,7 +81,7 @@ class PolicyRequest(Request, frozen=True, kw_only=True):
 class MoveRequest(Request, frozen=True, kw_only=True):
     """A primary to move, or a replica to copy."""
 
-    partition: Annotated[str, param("Partition, such as 2.7")]
+    partition: Annotated[str, param("Partition, such as 2.7 or temp.7")]
     kind: Annotated[Move, param("Kind of move")]
     source: Annotated[str, param("Source node, host:port")]
     destination: Annotated[str, param("Destination node, host:port")]
@@ -101,7 +109,7 @@ class DrainRequest(Request, frozen=True, kw_only=True):
 class ProposeRequest(Request, frozen=True, kw_only=True):
     """One safe change of a partition."""
 
-    partition: Annotated[str, param("Partition, such as 2.7")]
+    partition: Annotated[str, param("Partition, such as 2.7 or temp.7")]
     change: Annotated[Change, param("Kind of change")]
     node: Annotated[str, param("Node that changes its role, host:port")]
     reason: Reason = ""
@@ -129,6 +137,19 @@ class RebalanceRequest(Request, frozen=True, kw_only=True):
     rate: Annotated[int, param("Copy rate per disk (MB/s); 0: no limit", ge=0)] = (
         REBALANCE_RATE_MB_PER_S
     )
+    reason: Reason = ""
+
+
+class EvenPlanRequest(EvenRequest, frozen=True, kw_only=True):
+    """Balance by one measure with few moves."""
+
+    reason: Reason = ""
+
+
+class LevelRequest(Request, frozen=True, kw_only=True):
+    """A function level to set."""
+
+    level: Annotated[str, param("Level: stopped, blind, freezed, steady or lively")]
     reason: Reason = ""
 
 
@@ -169,7 +190,7 @@ def _policy(snapshot: Any, request: PolicyRequest, options: PlanOptions) -> Plan
 
 
 def _move(snapshot: Any, request: MoveRequest, options: PlanOptions) -> Plan:
-    gpid = gpid_text(*parse_gpid(request.partition))
+    gpid = gpid_of(snapshot, request.partition)
     move = RequestedMove(gpid, request.kind, request.source, request.destination)
     return moves_plan(snapshot, [move], options, keep_level=request.steady)
 
@@ -184,7 +205,7 @@ def _drain(snapshot: Any, request: DrainRequest, options: PlanOptions) -> Plan:
 
 
 def _propose(snapshot: Any, request: ProposeRequest, options: PlanOptions) -> Plan:
-    gpid = gpid_text(*parse_gpid(request.partition))
+    gpid = gpid_of(snapshot, request.partition)
     return change_plan(snapshot, gpid, request.change, request.node, options)
 
 
@@ -211,6 +232,15 @@ def _rebalance(snapshot: Any, request: RebalanceRequest, options: PlanOptions) -
     )
 
 
+def _even(snapshot: Any, request: EvenPlanRequest, options: PlanOptions) -> Plan | Diagnostic:
+    measured, found = even_search(snapshot, request)
+    return even_plan(snapshot, request, measured, found, options)
+
+
+def _level(snapshot: Any, request: LevelRequest, options: PlanOptions) -> Plan:
+    return level_plan(snapshot, request.level, options)
+
+
 def _server_setting(snapshot: Any, request: ServerSettingRequest, options: PlanOptions) -> Plan:
     changeable(request.key)
     return setting_plan(snapshot, request.key, request.value, options, server=request.node)
@@ -223,14 +253,15 @@ class Maker(NamedTuple):
         kind: System of the clusters.
         summary: One sentence.
         request: What is requested.
-        make: Makes it, of the snapshot, the request and the options.
+        make: Makes it, of the snapshot, the request and the options; or returns the reason why
+            there is nothing to do.
         example: A request.
     """
 
     kind: str
     summary: str
     request: type[Request]
-    make: Callable[[Any, Any, PlanOptions], Plan]
+    make: Callable[[Any, Any, PlanOptions], Plan | Diagnostic]
     example: Mapping[str, Any]
 
 
@@ -313,6 +344,16 @@ MAKERS: Final[Mapping[str, Maker]] = {
         RebalanceRequest,
         _rebalance,
         {"only_move_primary": True},
+    ),
+    "even": Maker(
+        "pegasus",
+        "Plan to balance by one measure with few moves.",
+        EvenPlanRequest,
+        _even,
+        {"measure": "disk"},
+    ),
+    "level": Maker(
+        "pegasus", "Plan to set the function level.", LevelRequest, _level, {"level": "lively"}
     ),
     "server-setting": Maker(
         "pegasus",

@@ -7,7 +7,7 @@ installation can be requested.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from starlette.responses import Response
 from core.actions.views import RunView
 from core.errors import InputError
 from core.plan.codec import load_plan
-from core.plan.model import Plan
+from core.plan.model import Diagnostic, Plan
 from core.plan.options import PlanOptions
 from core.request import Annotated, Request, param
 from core.systems import STEPS
@@ -128,6 +128,8 @@ def _made(maker: Maker, call: Call, request: Any) -> Response:
         copy_rate=measured_rate(call.config, cluster.name) if maker.kind == "pegasus" else None,
     )
     plan = maker.make(snapshot, request, options)
+    if isinstance(plan, Diagnostic):
+        return _nothing_to_do([plan])
     return _answer(call, plan, system.preview(snapshot, plan) if plan.steps else "")
 
 
@@ -140,10 +142,14 @@ def _answer(call: Call, plan: Plan, sentence: str) -> Response:
     if errors := plan.by_severity("error"):
         raise plan_answers.refusal(errors)
     if not plan.steps:
-        words = " ".join(one.sentence for one in plan_answers.done_already(plan.diagnostics))
-        return json_response({"verdict": "nothing_to_do", "answer": words, "plan": None})
+        return _nothing_to_do(plan.diagnostics)
     content = json.loads(access.plan_file(call.config, plan))
     return json_response({"verdict": "ready", "answer": sentence, "plan": content})
+
+
+def _nothing_to_do(diagnostics: Sequence[Diagnostic]) -> Response:
+    words = " ".join(one.sentence for one in plan_answers.done_already(diagnostics))
+    return json_response({"verdict": "nothing_to_do", "answer": words, "plan": None})
 
 
 def _preview(call: Call, request: PlanRequest) -> Response:

@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from core.errors import InputError
+from core.errors import InputError, UnknownNameError
 from core.pegasus.balance.model import BalancePlan
+from core.pegasus.ids import gpid_text, parse_gpid
 from core.pegasus.levels import ALLOWANCES, FunctionLevel, clears_proposals, parse_level
 from core.pegasus.plan.draft import Draft
 from core.pegasus.plan.maintenance_checks import note_balance_waits, note_refill, refuse_split
 from core.pegasus.proposal import MOVE_KINDS, Change, Move
+from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.view import ClusterView
 from core.plan.model import Plan
 from core.plan.options import PlanOptions
 from core.snapshot.pegasus import PegasusSnapshot
-from core.units import pluralize
+from core.units import is_whole, pluralize
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,3 +284,19 @@ def _note_unhealthy(draft: Draft, requested: set[str]) -> None:
             f"The guardian is repairing {number}, {unhealthy[0]} first; that may take longer now."
         )
         draft.note("info", "unhealthy", sentence)
+
+
+def gpid_of(snapshot: PegasusSnapshot, text: str) -> str:
+    """Return a partition written as ``2.7``, or with its table's name as ``temp.7``.
+
+    Raises:
+        InputError: It is neither.
+        UnknownNameError: There is no such table; the hint has near ones.
+    """
+    name, _, index = text.strip().rpartition(".")
+    if not name or name.lstrip("-").isdigit() or not is_whole(index):
+        return gpid_text(*parse_gpid(text.strip()))
+    ids = {table.name: app_id for app_id, table in PegasusFacts(snapshot).tables.items()}
+    if name not in ids:
+        raise UnknownNameError.of("table", name, sorted(ids))
+    return gpid_text(ids[name], int(index))

@@ -17,19 +17,18 @@ import typer
 
 from core.actions.copies import recent_copy_rate
 from core.errors import OpsError, PlanError, UnknownNameError
-from core.pegasus.even.measures import WeightedSnapshot
-from core.pegasus.even.planner import EvenGoal, EvenPlan, even_out
+from core.pegasus.even.planner import EvenPlan
 from core.pegasus.even.request import EvenRequest
-from core.pegasus.ids import gpid_text, parse_gpid
 from core.pegasus.levels import parse_level
 from core.pegasus.plan.build import (
     RequestedMove,
-    balance_plan,
     change_plan,
+    gpid_of,
     level_plan,
     moves_plan,
     setting_plan,
 )
+from core.pegasus.plan.even import even_plan, even_search
 from core.pegasus.plan.maintenance import (
     drain_plan,
     migrate_plan,
@@ -40,11 +39,10 @@ from core.pegasus.plan.maintenance import (
 from core.pegasus.plan.preview import PegasusPreview, preview_pegasus
 from core.pegasus.proposal import Change, Move
 from core.pegasus.server_settings import CHANGEABLE, changeable
-from core.pegasus.snapshot import PegasusFacts
 from core.plan.model import Diagnostic, Plan
 from core.plan.options import CopyRate, PlanOptions
 from core.snapshot.pegasus import PegasusSnapshot
-from core.units import format_ratio, is_whole, pluralize
+from core.units import format_ratio, pluralize
 from dashboard import services
 from dashboard.cli import plan_answers
 from dashboard.cli.apply import Yes, check_can_confirm, execute
@@ -381,7 +379,7 @@ def move(
         raise _no_word("kind of move", kind, _MOVES)
 
     def make(snapshot: PegasusSnapshot, options: PlanOptions) -> Plan:
-        move = RequestedMove(_gpid_of(snapshot, gpid), kind, from_node, to_node)
+        move = RequestedMove(gpid_of(snapshot, gpid), kind, from_node, to_node)
         return moves_plan(snapshot, [move], options, keep_level=steady)
 
     return make
@@ -415,7 +413,7 @@ def propose(
     if word not in _CHANGES:
         raise _no_word("change", word, _CHANGES)
     return lambda snapshot, options: change_plan(
-        snapshot, _gpid_of(snapshot, gpid), word, node, options
+        snapshot, gpid_of(snapshot, gpid), word, node, options
     )
 
 
@@ -497,51 +495,11 @@ def even(request: EvenRequest) -> Make:
     """Balance the cluster by one measure with few moves."""
 
     def make(snapshot: PegasusSnapshot, options: PlanOptions) -> Plan | Diagnostic:
-        measured = WeightedSnapshot.of(PegasusFacts(snapshot))
-        goal = EvenGoal(
-            within=request.goal_ratio(measured.facts.target_ratio),
-            max_steps=request.max_moves,
-            may_copy=request.copy,
-            sizes_mb=measured.sizes_mb(),
-            room_mb=measured.room_mb(),
-            suspected=measured.facts.columns.nodes_with("not answering"),
-            keeps_all=request.all_moves,
-            set_aside=measured.facts.columns.set_aside,
-        )
-        found = even_out(measured.view, measured.weights(request.measure), goal)
+        measured, found = even_search(snapshot, request)
         note(_even_sentence(found, request))
-        if found.verdict == "unknown":
-            raise PlanError(
-                f"The cluster's total by {request.measure} is 0 or unknown; no move can be "
-                "planned.",
-                hint="Choose another measure; see `trimtab pegasus tables`.",
-            )
-        if not found.steps:
-            return Diagnostic(
-                severity="info",
-                code="nothing_to_do",
-                sentence=f"Nothing to do: no move reduces the deviation by {request.measure}.",
-                hint="Choose another measure, or a smaller --within.",
-            )
-        return balance_plan(snapshot, measured.view, found.steps, options)
+        return even_plan(snapshot, request, measured, found, options)
 
     return make
-
-
-def _gpid_of(snapshot: PegasusSnapshot, text: str) -> str:
-    """Return a partition written as ``2.7``, or with its table's name as ``temp.7``.
-
-    Raises:
-        InputError: It is neither.
-        UnknownNameError: There is no such table; the hint has near ones.
-    """
-    name, _, index = text.strip().rpartition(".")
-    if not name or name.lstrip("-").isdigit() or not is_whole(index):
-        return gpid_text(*parse_gpid(text.strip()))
-    ids = {table.name: app_id for app_id, table in PegasusFacts(snapshot).tables.items()}
-    if name not in ids:
-        raise UnknownNameError.of("table", name, sorted(ids))
-    return gpid_text(ids[name], int(index))
 
 
 def _no_word(kind: str, word: str, known: Sequence[str]) -> UsageFaultError:
