@@ -171,14 +171,23 @@ def test_tasks_that_documents_name_are_in_the_makefile() -> None:
 
 
 def test_examples_of_contributing_apply(tmp_path: Path) -> None:
-    """A changed line that an example touches: renew the diff in ``docs/examples``."""
+    offenders = []
     for name in EXAMPLES:
         diff = ROOT / "docs" / "examples" / f"{name}.diff"
         for file in re.findall(r"^--- a/(.+)$", diff.read_text(encoding="utf-8"), re.MULTILINE):
             if not (tmp_path / file).exists():
                 (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / file, tmp_path / file)
-        subprocess.run(["git", "apply", "-C0", str(diff)], cwd=tmp_path, check=True)
+        applied = subprocess.run(
+            ["git", "apply", "-C0", str(diff)],
+            cwd=tmp_path,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        if applied.returncode:
+            offenders.append(f"{name}: {applied.stderr}")
+    assert not offenders, "a line next to an example changed: renew the diff in docs/examples"
 
 
 def test_lines_shown_in_contributing_are_those_of_the_examples() -> None:
