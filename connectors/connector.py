@@ -1,7 +1,7 @@
 """What the collector, the worker and the commands use of a system: readers and actions.
 
-A connector belongs to one system and is in the system's folder; :mod:`connectors.systems` is the
-list of them.
+A connector belongs to one system and is in the system's folder; :mod:`connectors.config.kinds`
+lists them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.journal.journal import SqlJournal
 from core.actions.ports import Cluster
 from core.history.analysis.accuracy.shadow import Shadow
+from core.snapshot.store import Storable
 from core.systems import KnownSystem
 
 
@@ -27,7 +28,7 @@ class Collector(Protocol):
         """Set when something came or went, so that the next snapshot is taken soon."""
         ...
 
-    def collect(self) -> Any:
+    def collect(self) -> Storable:
         """Take one snapshot.
 
         Raises:
@@ -43,7 +44,7 @@ class Collector(Protocol):
 class OpenCluster(Cluster, Protocol):
     """A cluster with connections, as the executor acts on it."""
 
-    def snapshot(self) -> Any:
+    def snapshot(self) -> Storable:
         """Return a fresh snapshot.
 
         Raises:

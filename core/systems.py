@@ -12,7 +12,7 @@ from core.pegasus.system import PEGASUS
 from core.plan.model import Plan
 from core.plan.registry import StepRegistry
 from core.pulsar.system import PULSAR
-from core.snapshot.record import SystemRecord
+from core.snapshot.record import AnyRecord
 from core.system import System, SystemParts
 
 
@@ -20,7 +20,7 @@ class KnownSystem(System[Any], Protocol):
     """A system from its snapshots to the undo of a run."""
 
     @property
-    def record(self) -> SystemRecord:
+    def record(self) -> AnyRecord:
         """Storage of its snapshots in directories and in the history."""
         ...
 
@@ -57,7 +57,7 @@ class KnownSystem(System[Any], Protocol):
 SYSTEMS: Final[tuple[KnownSystem, ...]] = (PULSAR, PEGASUS)
 
 
-def record_of(kind: str, systems: Iterable[KnownSystem] = SYSTEMS) -> SystemRecord:
+def record_of(kind: str, systems: Iterable[KnownSystem] = SYSTEMS) -> AnyRecord:
     """Return the storage of a system's snapshots.
 
     Args:

@@ -19,7 +19,7 @@ from functools import partial
 from math import inf
 from pathlib import Path
 from time import monotonic
-from typing import Any, Final
+from typing import Final
 
 from structlog.contextvars import bound_contextvars
 
@@ -48,7 +48,7 @@ from core.actions.views import RunView
 from core.errors import GivenUpError, InvariantError, OpsError, RemoteError, SnapshotError
 from core.plan.describe import whether
 from core.plan.model import Plan
-from core.snapshot.store import RUN_STARTS, SnapshotStore, run_starts
+from core.snapshot.store import RUN_STARTS, SnapshotStore, Storable, run_starts
 
 _POLL_S: Final = 0.5
 _STANDBY_S: Final = 1.0
@@ -331,7 +331,7 @@ class _Loop:
             unless=unless,
         )
 
-    def _keep_start(self, plan: Plan, snapshot: Any) -> None:
+    def _keep_start(self, plan: Plan, snapshot: Storable) -> None:
         """Store the snapshot on which a run begins, if others may move something because of it."""
         if not any(step.lets_others_move for step in plan.steps):
             return

@@ -203,7 +203,7 @@ def setting_subjects(key: str) -> Sequence[str]:
     return [key] if found is None else list(dict.fromkeys((key, found.setting.name)))
 
 
-PEGASUS_RECORD: Final = SystemRecord(
+PEGASUS_RECORD: Final[SystemRecord[PegasusSnapshot]] = SystemRecord(
     system=KIND,
     tables=PEGASUS_TABLES,
     counted=("nodes", "partitions"),

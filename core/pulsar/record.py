@@ -231,7 +231,7 @@ def _usage(weights: Mapping[str, float]) -> str:
 BUNDLE_MEASURES: Final[Mapping[str, str]] = {"rate": _RATE, "throughput": _THROUGHPUT}
 """SQL over a row of ``bundle_loads``, msg/s and bytes/s."""
 
-PULSAR_RECORD: Final = SystemRecord(
+PULSAR_RECORD: Final[SystemRecord[PulsarSnapshot]] = SystemRecord(
     system="pulsar",
     tables=PULSAR_TABLES,
     counted=("brokers", "bundles"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,7 @@ class SimulatedCluster(Protocol):
         """Load manager rules: checks, placement, reports."""
         ...
 
-    def decided(self, state: Any, recent: frozenset[str]) -> tuple[Decision, Any]:
+    def decided(self, state: object, recent: frozenset[str]) -> tuple[Decision, object]:
         """Return the strategy's decision and its memory; ``recent``: in grace period."""
         ...
 
@@ -64,7 +64,7 @@ class SimulatedCluster(Protocol):
         """Return the outcome of each selected bundle, in order."""
         ...
 
-    def remembered(self, state: Any, moves: Sequence[Move]) -> Any:
+    def remembered(self, state: object, moves: Sequence[Move]) -> object:
         """Return the strategy's memory after moves are carried out."""
         ...
 
@@ -84,7 +84,7 @@ class SimulatedCluster(Protocol):
         """
         ...
 
-    def rested(self, state: Any) -> tuple[SimulatedCluster, Any]:
+    def rested(self, state: object) -> tuple[SimulatedCluster, object]:
         """Return fleet and memory once everything that only takes time is over."""
         ...
 
@@ -133,17 +133,17 @@ class _LocalCluster:
     def _view(self) -> LoadView:
         raise NotImplementedError
 
-    def decided(self, state: Any, recent: frozenset[str]) -> tuple[Decision, Any]:
+    def decided(self, state: object, recent: frozenset[str]) -> tuple[Decision, object]:
         """Run the strategy."""
         config = self.strategy.config(self.settings)
-        decided: tuple[Decision, Any] = self.strategy.decide(self._view, config, state, recent)
+        decided: tuple[Decision, object] = self.strategy.decide(self._view, config, state, recent)
         return decided
 
     def unload_outcomes(self, moves: Sequence[Move]) -> Iterable[UnloadOutcome]:
         """Place by the manager, one by one."""
         return self.manager.unload_outcomes(self._view, moves)
 
-    def remembered(self, state: Any, moves: Sequence[Move]) -> Any:
+    def remembered(self, state: object, moves: Sequence[Move]) -> object:
         """Delegate to the manager."""
         return self.manager.remembered(self._view, state, moves)
 
@@ -189,7 +189,7 @@ class ModularCluster(_LocalCluster):
         fleet = fleet.sampled(samples)
         return ModularCluster(self.settings, self.strategy, self.manager, fleet), moves
 
-    def rested(self, state: Any) -> tuple[ModularCluster, Any]:
+    def rested(self, state: object) -> tuple[ModularCluster, object]:
         """Averages come to their values."""
         count = len(self.fleet.start.names) * SAMPLES_OF_REST
         return replace(self, fleet=self.fleet.sampled(count)), state
@@ -246,7 +246,7 @@ class ExtensibleCluster(_LocalCluster):
         after, moves, touched = _changed(self, grown, gone, rng)
         return replace(self, snapshot=self.manager.reported(after, touched)), moves
 
-    def rested(self, state: Any) -> tuple[ExtensibleCluster, Any]:
+    def rested(self, state: object) -> tuple[ExtensibleCluster, object]:
         """Delegate to the manager."""
         snapshot, state = self.manager.rested(self.snapshot, state)
         self._share(self.snapshot, snapshot)

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class _Fleet:
     """Fleet state that changes from round to round."""
 
     cluster: SimulatedCluster
-    state: Any
+    state: object
     minute: float = 0.0
     unloaded_at: dict[str, float] = field(default_factory=dict)
 
@@ -180,7 +180,7 @@ class _Engine:
         self._rng = np.random.default_rng(seed)
         self._grace_minutes = settings.number(_GRACE)
         self.interval_minutes = max(settings.number(_INTERVAL), 1.0)
-        self._restless: tuple[object, Any] | None = None
+        self._restless: tuple[object, object] | None = None
         """Fleet and memory of which it is known that something still moves."""
 
     def _begun(self, cluster: SimulatedCluster, run: Run) -> _Fleet:

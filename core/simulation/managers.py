@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -58,7 +58,7 @@ class Manager(Protocol):
         """Return the destination of an unassigned bundle; ``placed``: recently looked up."""
         ...
 
-    def remembered(self, view: LoadView, state: Any, moves: Sequence[Move]) -> Any:
+    def remembered(self, view: LoadView, state: object, moves: Sequence[Move]) -> object:
         """Return the strategy's memory after moves were carried out."""
         ...
 
@@ -133,7 +133,7 @@ class ModularManager:
         quiet_minutes = max(self._settings.number(_MAX_REPORT), 1.0)
         return max(round(touched + brokers * self._interval_minutes / quiet_minutes), 1)
 
-    def remembered(self, _view: LoadView, state: Any, _moves: Sequence[Move]) -> Any:
+    def remembered(self, _view: LoadView, state: object, _moves: Sequence[Move]) -> object:
         """Nothing more than the strategy itself remembers."""
         return state
 
@@ -186,12 +186,12 @@ class ExtensibleManager:
         return after_reports(snapshot, self._settings, self._interval_minutes, touched, tops)
 
     def rested(
-        self, snapshot: PulsarSnapshot, state: Any, tops: pa.Table | None = None
-    ) -> tuple[PulsarSnapshot, Any]:
+        self, snapshot: PulsarSnapshot, state: object, tops: pa.Table | None = None
+    ) -> tuple[PulsarSnapshot, object]:
         """Smoothed usage converges to its value, and no broker rests any more."""
         later = after_reports(snapshot, self._settings, _CONVERGED_MINUTES, (), tops)
         return later, self._strategy.with_recent_sources(state, {})
 
-    def remembered(self, view: LoadView, state: Any, moves: Sequence[Move]) -> Any:
+    def remembered(self, view: LoadView, state: object, moves: Sequence[Move]) -> object:
         """Sources of the moves rest."""
         return self._strategy.after_unloads(view, state, moves)

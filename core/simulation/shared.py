@@ -7,7 +7,7 @@ and the same fleet. Nothing is approximated: what a setting decides is computed 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Final
@@ -67,12 +67,12 @@ class SharedRounds:
     """
 
     def __init__(self) -> None:
-        self._results: dict[Hashable, tuple[Any, object]] = {}
+        self._results: dict[Hashable, tuple[object, object]] = {}
         self._unload_outcomes: dict[
             Hashable, list[tuple[dict[str, Value], tuple[UnloadOutcome, ...]]]
         ] = {}
-        self._states: dict[int, Any] = {}
-        self._first: list[Any] = []
+        self._states: dict[int, object] = {}
+        self._first: list[object] = []
         self._rows = self._fleets = 0
 
     def result(self, key: Hashable, used: object, make: Callable[[], Any]) -> Any:
@@ -92,7 +92,7 @@ class SharedRounds:
         self, key: Hashable, used: object, make: Callable[[], ColumnFleet]
     ) -> tuple[ColumnFleet, bool]:
         """Return the fleet of ``key``, and whether it is held."""
-        held = self._results.get(key)
+        held: tuple[Any, object] | None = self._results.get(key)
         if held is not None:
             return held[0], True
         fleet = make()
@@ -107,7 +107,10 @@ class SharedRounds:
         return fleet, True
 
     def unload_outcomes(
-        self, key: Hashable, settings: EffectiveSettings, make: Callable[[Any], Any]
+        self,
+        key: Hashable,
+        settings: EffectiveSettings,
+        make: Callable[[EffectiveSettings], Iterable[UnloadOutcome]],
     ) -> tuple[UnloadOutcome, ...]:
         """Return the outcomes of ``key`` under the settings that they read, computed if new."""
         for reads, unload_outcomes in self._unload_outcomes.setdefault(key, []):
@@ -119,7 +122,7 @@ class SharedRounds:
         self._unload_outcomes[key].append((reads, found))
         return found
 
-    def state(self, state: Any) -> Any:
+    def state(self, state: object) -> object:
         """Return one object for a strategy's memory, wherever the same memory comes from."""
         if id(state) in self._states:
             return state
@@ -129,7 +132,7 @@ class SharedRounds:
         self._first.append(state)
         return self.hold_state(state)
 
-    def hold_state(self, state: Any) -> Any:
+    def hold_state(self, state: object) -> object:
         """Keep a memory, so that its identity stays its own."""
         return self._states.setdefault(id(state), state)
 
@@ -144,17 +147,17 @@ class SharedCluster(ModularCluster):
 
     shared: SharedRounds
 
-    def decided(self, state: Any, recent: frozenset[str]) -> tuple[Decision, Any]:
+    def decided(self, state: object, recent: frozenset[str]) -> tuple[Decision, object]:
         """Run the strategy, once for the same load, memory and settings of the strategy."""
         view, config = self._view, self._config
         known = self.shared.state(state)
         key = ("decided", id(view), self.strategy.name, id(config), id(known), recent)
 
-        def decide() -> tuple[Decision, Any]:
+        def decide() -> tuple[Decision, object]:
             decision, following = self.strategy.decide(view, config, known, recent)
             return decision, known if following == known else self.shared.hold_state(following)
 
-        decided: tuple[Decision, Any] = self.shared.result(key, view, decide)
+        decided: tuple[Decision, object] = self.shared.result(key, view, decide)
         return decided
 
     def unload_outcomes(self, moves: Sequence[Move]) -> Sequence[UnloadOutcome]:
@@ -175,7 +178,7 @@ class SharedCluster(ModularCluster):
         key = ("after", id(self.fleet), tuple(moves), self._samples(moves))
         return self._on(key, lambda: super(SharedCluster, self).after(moves).fleet)
 
-    def rested(self, state: Any) -> tuple[ModularCluster, Any]:
+    def rested(self, state: object) -> tuple[ModularCluster, object]:
         """Have averages come to their values, once for a fleet."""
         key = ("rested", id(self.fleet))
         return self._on(key, lambda: super(SharedCluster, self).rested(state)[0].fleet), state
@@ -199,7 +202,7 @@ class SharedCluster(ModularCluster):
         return view
 
     @property
-    def _config(self) -> Any:
+    def _config(self) -> object:
         """The settings of the strategy, one object for equal ones; read once for all rounds."""
         held = self.settings.__dict__
         if _CONFIG not in held:

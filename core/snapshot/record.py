@@ -9,12 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
 import pyarrow as pa
 
 from core.errors import UnknownNameError
 from core.units import pluralize
+
+if TYPE_CHECKING:
+    from core.snapshot.store import Storable
 
 Habit = Literal["every", "busy", "change"]
 
@@ -103,9 +106,12 @@ class ServerLoad:
         return sql if isinstance(sql, str) else sql(weights)
 
 
+S = TypeVar("S", bound="Storable")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SystemRecord:
-    """Storage of one system's snapshots in directories and in the history.
+class SystemRecord(Generic[S]):
+    """Storage of one system's snapshots ``S`` in directories and in the history.
 
     Attributes:
         system: Its name.
@@ -127,14 +133,14 @@ class SystemRecord:
     tables: Mapping[str, pa.Schema]
     counted: tuple[str, ...]
     kinds: tuple[Kind, ...]
-    build: Callable[[Any, Mapping[str, pa.Table]], Any]
-    load: Callable[[Path], Any]
-    events: Callable[[Any, Any], list[dict[str, Any]]]
+    build: Callable[[Any, Mapping[str, pa.Table]], S]
+    load: Callable[[Path], S]
+    events: Callable[[S, S], list[dict[str, Any]]]
     servers: ServerLoad | None = None
-    uncounted: Callable[[Any], Mapping[str, Mapping[str, int]]] = lambda _: {}
+    uncounted: Callable[[S], Mapping[str, Mapping[str, int]]] = lambda _: {}
     setting_subjects: Callable[[str], Sequence[str]] = lambda key: (key,)
 
-    def sizes(self, snapshot: Any, tables: Sequence[str] | None = None) -> list[str]:
+    def sizes(self, snapshot: S, tables: Sequence[str] | None = None) -> list[str]:
         """Return by table for example ``600 bundles (not counted: 12 heartbeat/SLA)``.
 
         Args:
@@ -162,3 +168,7 @@ def changing(
 ) -> Kind:
     """Return the kind of a snapshot table that is one kind by itself."""
     return Kind(name, schema, "change", name, key, order or key, is_spine=True)
+
+
+AnyRecord = SystemRecord[Any]
+"""The storage of some system's snapshots, for code that knows none."""

@@ -142,7 +142,7 @@ def _over_time(
 
 def _answered(
     diagnosis: Diagnosis,
-    snapshot: Any,
+    snapshot: Storable,
     name: str,
     config: Path | None,
     more: dict[str, Any],

@@ -28,6 +28,8 @@ from dashboard.systems import part
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from core.snapshot.store import Storable
+
 _EXAMPLES: Final = 3
 
 
@@ -152,7 +154,7 @@ def _show_problems(problems: Sequence[Problem]) -> None:
         note("--json lists all.")
 
 
-def captured(snapshot: Any, out: Path) -> Answer:
+def captured(snapshot: Storable, out: Path) -> Answer:
     """Return the answer about a snapshot that was written."""
 
     def show() -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import streamlit as st
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
     from core.findings.finding import Finding, Severity
-    from dashboard.components.page import ClusterPage
+    from dashboard.components.page import AnyPage
 
 MAX_ROWS: Final = 12
 """Rows that are in sight; the table scrolls."""
@@ -56,9 +56,7 @@ _EXPLAIN: Final = "Explain"
 """Button of a finding about which something can be done on the page that is drawn."""
 
 
-def of_cluster(
-    page: ClusterPage[Any], findings: Sequence[Finding] | None = None
-) -> list[FindingRow]:
+def of_cluster(page: AnyPage, findings: Sequence[Finding] | None = None) -> list[FindingRow]:
     """Return the findings of a page's cluster, or some of them, for :func:`show`."""
     found = page.reading.findings if findings is None else findings
     kind = page.cluster.kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import streamlit as st
 
@@ -12,7 +12,7 @@ from core.errors import ConfigError, ForbiddenError, OpsError, SnapshotError
 from dashboard import services, sign_in, state
 from dashboard.components import guide, identity, navigation, words
 from dashboard.components.header import Choice, render_header
-from dashboard.components.page import ClusterPage
+from dashboard.components.page import AnyPage
 from dashboard.components.systems import system_of
 from dashboard.components.waiting import no_clusters, no_snapshot
 from dashboard.queries import access, runs
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _FRAME: Final = "_frame"
 
-P = TypeVar("P", bound=ClusterPage[Any])
+P = TypeVar("P", bound=AnyPage)
 
 
 def draw_header(page: str) -> None:
@@ -128,7 +128,7 @@ class FleetContext:
 
     config: Config
     choice: Choice
-    page: ClusterPage[Any] | None
+    page: AnyPage | None
     now: datetime
 
 

@@ -64,3 +64,7 @@ class ClusterPage(ABC, Generic[R_co]):
     @abstractmethod
     def read(stored: CachedSnapshot) -> Any:
         """Return a saved snapshot with its derived data."""
+
+
+AnyPage = ClusterPage[Any]
+"""The page of a cluster of some system, for code that knows none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from core.snapshot import Manifest
     from core.snapshot.store import CachedSnapshot
     from core.systems import KnownSystem
-    from dashboard.components.page import ClusterPage
+    from dashboard.components.page import AnyPage
     from dashboard.presenters.finding_counts import Counts
     from dashboard.presenters.findings import FindingLinks
     from dashboard.presenters.freshness import Badge
@@ -44,7 +44,7 @@ class PageSystem(Protocol):
         """The system itself: its name is the ``kind`` of its clusters in the configuration."""
 
     @property
-    def page(self) -> type[ClusterPage[Any]]:
+    def page(self) -> type[AnyPage]:
         """The context of its pages, which can read its snapshots."""
 
     @property

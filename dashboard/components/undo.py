@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
@@ -20,14 +20,14 @@ from dashboard.queries.snapshots import saved_snapshots
 
 if TYPE_CHECKING:
     from core.actions.views import RunView
-    from dashboard.components.page import ClusterPage
+    from dashboard.components.page import AnyPage
     from dashboard.services import Config
 
 _LOOK_EVERY_S: Final = 2.0
 Counter = Callable[[UndoRequest], int]
 
 
-def is_too_early(page: ClusterPage[Any], view: RunView) -> bool:
+def is_too_early(page: AnyPage, view: RunView) -> bool:
     """Return whether the snapshot is from before the run ended; then wait for the next one."""
     ended = view.ended_at
     if view.cluster != page.name or ended is None or page.stored.taken_at > ended:
@@ -45,7 +45,7 @@ def is_too_early(page: ClusterPage[Any], view: RunView) -> bool:
     return True
 
 
-def request_of(page: ClusterPage[Any], view: RunView, count: Counter, unit: str) -> UndoRequest:
+def request_of(page: AnyPage, view: RunView, count: Counter, unit: str) -> UndoRequest:
     """Return the request for the undo of a run; renders the switch for the moves back.
 
     Args:
@@ -81,7 +81,7 @@ def draw_left(plan: Plan) -> None:
         words.notes(left)
 
 
-def _look(config: Config, page: ClusterPage[Any]) -> None:
+def _look(config: Config, page: AnyPage) -> None:
     latest = saved_snapshots(services.snapshot_store(config), page.name).latest
     if latest is not None and latest.taken_at > page.stored.taken_at:
         st.rerun()

@@ -7,7 +7,7 @@ import contextlib
 from collections import deque
 from dataclasses import dataclass, field
 from time import time
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -58,7 +58,7 @@ class OwnBalancer:
         self._engine, self._ownership = engine, ownership
         self._rng = np.random.default_rng([engine.options.seed, 5])
         self._strategy: AnyStrategy | None = None
-        self._state: Any = None
+        self._state: object = None
         self._leader = NO_BROKER
         self._unloaded_s: dict[str, float] = {}
         self.rounds: deque[HeldRound] = deque(maxlen=_MAX_ROUNDS)

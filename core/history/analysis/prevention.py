@@ -25,8 +25,9 @@ from core.progress import Progress
 from core.units import format_ratio, pluralize
 
 if TYPE_CHECKING:
-    from core.history.backtest.system import BacktestSystem
+    from core.history.backtest.system import AnyBacktest
     from core.history.store.store import HistoryStore
+    from core.snapshot.store import Storable
 
 MIN_BUDGET_S: Final = 10.0
 _MAX_CELLS: Final = 20_000_000
@@ -146,7 +147,7 @@ def prevention(
     store: HistoryStore,
     cluster: str,
     period: tuple[datetime, datetime],
-    snapshot: Any,
+    snapshot: Storable,
     fixes: Sequence[Fix],
     progress: Progress,
     *,
@@ -187,7 +188,7 @@ def prevention(
 
 
 def _limited(
-    snapshot: Any, period: tuple[datetime, datetime], minute_s: float
+    snapshot: Storable, period: tuple[datetime, datetime], minute_s: float
 ) -> tuple[datetime, datetime]:
     """Return the part of a period, its end included, that fits into memory."""
     start, end = period
@@ -205,7 +206,7 @@ def _replayed(
 ) -> tuple[list[Replay], int]:
     """Replay candidate by candidate until the time is over."""
     ends_at = time.perf_counter() + budget_s
-    loaded: dict[int, Any] = {}
+    loaded: dict[int, object] = {}
     found: list[Replay] = []
     untried = 0
     for number, candidate in enumerate(candidates):
@@ -227,7 +228,7 @@ def _replayed(
 
 
 def _rows(
-    records: Records, units: Sequence[Unit], loaded: dict[int, Any], ends_at: float | None
+    records: Records, units: Sequence[Unit], loaded: dict[int, object], ends_at: float | None
 ) -> list[dict[str, Any]]:
     tick = _deadline(ends_at)
     found = []
@@ -272,7 +273,7 @@ def _helps(one: Replay, again: Replay) -> bool:
 
 
 def _chosen(
-    found: Prevention, system: BacktestSystem, snapshot: Any, better: Sequence[Replay]
+    found: Prevention, system: AnyBacktest, snapshot: Storable, better: Sequence[Replay]
 ) -> Prevention:
     """Return the result with the best candidate that the newest minute bears."""
     recorded = found.recorded

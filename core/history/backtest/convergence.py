@@ -17,7 +17,8 @@ from core.errors import OpsError
 from core.history.backtest.advice import chosen, records_of
 from core.history.backtest.model import Target
 from core.history.backtest.schemas import CANDIDATES
-from core.history.backtest.system import BacktestSystem
+from core.history.backtest.system import AnyBacktest
+from core.snapshot.store import Storable
 
 BUDGET_S: Final = 60.0
 """Time for the simulations of one cluster's candidates; the next ones are not recommended."""
@@ -27,8 +28,8 @@ def simulated_candidates(
     runs: pa.Table,
     candidates: pa.Table,
     target: Target,
-    system: BacktestSystem,
-    latest: Callable[[str], Any],
+    system: AnyBacktest,
+    latest: Callable[[str], Storable],
 ) -> pa.Table:
     """Return the candidates, the best with their simulated effect on the current cluster.
 
@@ -55,7 +56,7 @@ def simulated_candidates(
 
 
 def convergence(
-    system: BacktestSystem, snapshot: Any, best: Mapping[str, Any], record: Mapping[str, Any]
+    system: AnyBacktest, snapshot: Storable, best: Mapping[str, Any], record: Mapping[str, Any]
 ) -> Effect | None:
     """Return the effect of a candidate on a cluster, or ``None`` if it cannot be simulated.
 
@@ -72,7 +73,7 @@ def convergence(
 
 
 def _outcome(
-    system: BacktestSystem, snapshot: Any, best: Mapping[str, Any], record: Mapping[str, Any]
+    system: AnyBacktest, snapshot: Storable, best: Mapping[str, Any], record: Mapping[str, Any]
 ) -> dict[str, Any]:
     effect = convergence(system, snapshot, best, record)
     if effect is None:

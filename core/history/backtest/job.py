@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,7 @@ from core.history.backtest.systems import system_named, system_of, which_fields
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.progress import Progress
 from core.snapshot.record import TAKEN_AT
+from core.snapshot.store import Storable
 from core.units import datetime_to_ms, ms_to_datetime, pluralize
 
 Ints = NDArray[np.int64]
@@ -66,7 +67,7 @@ class Records:
     ends: Mapping[str, datetime]
     system: str
 
-    def load(self, unit: Unit) -> Any:
+    def load(self, unit: Unit) -> object:
         """Return the record of a unit's window.
 
         Raises:
@@ -77,7 +78,7 @@ class Records:
         window = replace(window, end=min(window.end, self.ends[unit.cluster] + _JUST_AFTER))
         return system_named(self.system).load(store, unit.cluster, window, unit.minute_s)
 
-    def latest(self, cluster: str) -> Any:
+    def latest(self, cluster: str) -> Storable:
         """Return the snapshot of a cluster's last minute that counts.
 
         Raises:
@@ -85,7 +86,7 @@ class Records:
         """
         return HistoryStore(self.location).snapshot_at(cluster, self.ends[cluster])
 
-    def simulate(self, record: Any, unit: Unit, tick: Tick | None = None) -> UnitResult:
+    def simulate(self, record: object, unit: Unit, tick: Tick | None = None) -> UnitResult:
         """Simulate one unit on its window's record: the same unit, the same tables."""
         return system_named(self.system).simulate(record, unit, tick)
 
@@ -196,8 +197,8 @@ def _system(store: HistoryStore, cluster: str) -> str:
 
 
 def run_window(
-    load: Callable[[Unit], Any],
-    simulate: Callable[[Any, Unit, Tick], UnitResult],
+    load: Callable[[Unit], object],
+    simulate: Callable[[object, Unit, Tick], UnitResult],
     units: Iterable[Unit],
     tick: Callable[[Unit, int, int], None],
 ) -> Iterator[UnitResult]:
@@ -211,7 +212,7 @@ def run_window(
         units: Of one window.
         tick: Gets the unit, minutes done and minutes in all; may raise to stop it.
     """
-    record: Any = None
+    record: object = None
     problem = ""
     for unit in units:
         tick(unit, 0, 0)

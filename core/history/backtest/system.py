@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
@@ -20,13 +20,16 @@ from core.plan.options import PlanOptions
 Tick = Callable[[int, int], None]
 """Gets minutes done and minutes in all; may raise to stop a run."""
 
-RecommendedPlan = Callable[[Any, Mapping[str, Any], Sequence[Diagnostic], PlanOptions], Plan]
+S = TypeVar("S")
+R = TypeVar("R")
+
+RecommendedPlan = Callable[[S, Mapping[str, Any], Sequence[Diagnostic], PlanOptions], Plan]
 """Makes the plan that sets values by key; the diagnostics say what is not in it."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class BacktestSystem:
-    """Back-test of clusters of one system.
+class BacktestSystem(Generic[S, R]):
+    """Back-test of clusters of one system, with its snapshots ``S`` and records of windows ``R``.
 
     Attributes:
         name: The system's, as manifests have it.
@@ -56,11 +59,15 @@ class BacktestSystem:
     target: Target
     fields: tuple[str, ...]
     candidates: Callable[[Grid], tuple[Candidate, ...]]
-    load: Callable[[HistoryStore, str, Window, float], Any]
-    simulate: Callable[[Any, Unit, Tick | None], UnitResult]
+    load: Callable[[HistoryStore, str, Window, float], R]
+    simulate: Callable[[R, Unit, Tick | None], UnitResult]
     recommended: Callable[[pa.Table, pa.Table, Target, Wording, str | None], pa.Table]
-    plan: RecommendedPlan
-    converged: Callable[[Any, Mapping[str, Any], Mapping[str, Any]], Effect | None]
+    plan: RecommendedPlan[S]
+    converged: Callable[[S, Mapping[str, Any], Mapping[str, Any]], Effect | None]
     fix: Callable[[Mapping[str, Any], Mapping[str, Any]], Fix]
-    preventing: Callable[[Any, Sequence[Fix]], tuple[Candidate, ...]]
+    preventing: Callable[[S, Sequence[Fix]], tuple[Candidate, ...]]
     breaks: tuple[str, ...] = ()
+
+
+AnyBacktest = BacktestSystem[Any, Any]
+"""The back-test of some system, for code that knows none."""

@@ -8,10 +8,10 @@ from typing import Final
 
 from core.errors import InputError
 from core.history.backtest.model import Grid
-from core.history.backtest.system import BacktestSystem
+from core.history.backtest.system import AnyBacktest
 from core.systems import SYSTEMS as KNOWN_SYSTEMS
 
-SYSTEMS: Final[tuple[BacktestSystem, ...]] = tuple(
+SYSTEMS: Final[tuple[AnyBacktest, ...]] = tuple(
     resolve_name(one.parts.backtest) for one in KNOWN_SYSTEMS if one.parts.backtest
 )
 """The first one is meant by a grid that has no field of any."""
@@ -19,7 +19,7 @@ SYSTEMS: Final[tuple[BacktestSystem, ...]] = tuple(
 _NAMED: Final = {one.name: one for one in SYSTEMS}
 
 
-def system_named(name: str) -> BacktestSystem:
+def system_named(name: str) -> AnyBacktest:
     """Return a system by its name.
 
     Raises:
@@ -33,7 +33,7 @@ def system_named(name: str) -> BacktestSystem:
     return _NAMED[name]
 
 
-def system_of(grid: Grid) -> BacktestSystem:
+def system_of(grid: Grid) -> AnyBacktest:
     """Return the system about which a grid asks."""
     others = (one for one in SYSTEMS[1:] if any(getattr(grid, name) for name in one.fields))
     return next(others, SYSTEMS[0])

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 
 from core.history.store.layout import EVENT_COLUMNS
-from core.snapshot.record import SystemRecord
+from core.snapshot.record import AnyRecord
+from core.snapshot.store import Storable
 
 
-def events_between(system: SystemRecord, before: Any, after: Any) -> pa.Table:
+def events_between(system: AnyRecord, before: Storable, after: Storable) -> pa.Table:
     """Return the events between two snapshots.
 
     Args:

@@ -21,7 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from core.errors import SnapshotError
-from core.snapshot.record import Kind, SystemRecord
+from core.snapshot.record import AnyRecord, Kind
 
 SCHEMA_VERSION: Final = 1
 HOUR_MS: Final = 3_600_000
@@ -87,7 +87,7 @@ class Kinds:
         systems: The systems that it knows. Kinds of one name are one table with the columns of all.
     """
 
-    def __init__(self, systems: Iterable[SystemRecord]) -> None:
+    def __init__(self, systems: Iterable[AnyRecord]) -> None:
         self._systems = {system.system: system for system in systems}
         found = {kind.name: kind for kind in (MINUTES, EVENTS, SHADOW)}
         for kind in (kind for system in self._systems.values() for kind in system.kinds):
@@ -121,7 +121,7 @@ class Kinds:
             )
         return self._by_name[name]
 
-    def system(self, name: str) -> SystemRecord:
+    def system(self, name: str) -> AnyRecord:
         """Return the recording of a system's snapshots.
 
         Raises:

@@ -33,6 +33,7 @@ from core.snapshot.record import (
     TAKEN_AT,
     Kind,
 )
+from core.snapshot.store import Storable
 from core.units import datetime_to_ms, ms_to_datetime
 
 Bools = NDArray[np.bool_]
@@ -170,7 +171,7 @@ def last_minute(tables: Tables, cluster: str, moment: int) -> dict[str, Any] | N
     return None
 
 
-def snapshot_at(tables: Tables, cluster: str, moment: int) -> Any:
+def snapshot_at(tables: Tables, cluster: str, moment: int) -> Storable:
     """Return the newest recorded snapshot at or before ``moment``.
 
     Raises:
@@ -186,7 +187,7 @@ def snapshot_at(tables: Tables, cluster: str, moment: int) -> Any:
     return rebuilt(tables, cluster, minute)
 
 
-def rebuilt(tables: Tables, cluster: str, minute: dict[str, Any]) -> Any:
+def rebuilt(tables: Tables, cluster: str, minute: dict[str, Any]) -> Storable:
     """Put a recorded minute together again.
 
     Raises:
@@ -205,7 +206,7 @@ def rebuilt(tables: Tables, cluster: str, minute: dict[str, Any]) -> Any:
         held[kind.name] = latest(kind, found.filter(pa.array(is_committed(found, committed))))
     parts = {name: _table(name, kinds, held) for name in system.tables}
     manifest = msgspec.json.decode(minute["manifest"], type=Manifest)
-    snapshot: Any = system.build(manifest, parts)
+    snapshot: Storable = system.build(manifest, parts)
     if snapshot.snapshot_id != minute["snapshot_id"]:
         raise HistoryError(
             f"The history of {cluster!r} is altered at "

@@ -17,6 +17,7 @@ from core.history.store.retention import CompactionResult, KindSize
 from core.history.store.tables import Tables, booked
 from core.snapshot.clock import ClockJump
 from core.snapshot.record import TAKEN_AT
+from core.snapshot.store import Storable
 from core.systems import SYSTEMS
 from core.units import datetime_to_ms, ms_to_datetime
 
@@ -89,7 +90,7 @@ class HistoryStore:
 
     # -- what happened --------------------------------------------------------------------------
 
-    def snapshot_at(self, cluster: str, moment: datetime) -> Any:
+    def snapshot_at(self, cluster: str, moment: datetime) -> Storable:
         """Return the newest snapshot that was recorded at or before ``moment``.
 
         Raises:

@@ -112,7 +112,7 @@ class ExtensibleReplay:
         self._readings = Readings(leader_place=_LEADER, broker_place=f"{roots.BROKERS}/{{}}")
         self._topics = LoadTopics(is_read=True)
         self._versions: dict[str, int] = {}
-        self._state: Any = self.strategy.initial_state()
+        self._state: object = self.strategy.initial_state()
         self._open: tuple[float, frozenset[str] | None] | None = None
         self._released: dict[str, str] = {}
         self._rested: dict[str, float] = {}

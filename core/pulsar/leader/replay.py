@@ -207,7 +207,7 @@ class LeaderReplay:
         self._isolation: dict[str, bytes] = {}
         self._domains: dict[tuple[str, str], bytes] = {}
         self._early_tried: tuple[float | None, int] = (None, 0)
-        self._state: Any = None
+        self._state: object = None
         self._state_of = ""
         self._settings = None
         self._layout = None

@@ -109,7 +109,7 @@ def shed_rounds(
 
 
 def shed_round(
-    strategy: AnyStrategy, checks: UnloadChecks, state: Any, recently_unloaded: frozenset[str]
+    strategy: AnyStrategy, checks: UnloadChecks, state: object, recently_unloaded: frozenset[str]
 ) -> tuple[Round, Any]:
     """Return one round as the load manager runs it, and what the strategy remembers after it.
 

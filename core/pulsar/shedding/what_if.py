@@ -130,7 +130,7 @@ class WhatIf:
     strategy: AnyStrategy
     view: LoadView
     settings_of: SettingsOf
-    state: Any = None
+    state: object = None
     recently_unloaded: Collection[str] = field(default=())
     is_checked: bool = False
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from core.history.backtest.system import BacktestSystem
+    from core.history.backtest.system import AnyBacktest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class GridSystem(Protocol):
     """One system, as a grid in the form uses it."""
 
     @property
-    def system(self) -> BacktestSystem:
+    def system(self) -> AnyBacktest:
         """The back-test of its clusters."""
 
     @property

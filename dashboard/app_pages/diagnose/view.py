@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from core.snapshot.store import CachedSnapshot
     from dashboard.app_pages.diagnose.search import DiagnosisResult
     from dashboard.app_pages.diagnose.system import DiagnoseSystem, NextPage
-    from dashboard.components.page import ClusterPage
+    from dashboard.components.page import AnyPage
 
 _LOOK_EVERY_S: Final = 0.5
 _JOB_S: Final = 600.0
@@ -30,7 +30,7 @@ _TABLE: Final = "causes"
 Key = tuple[str, "CachedSnapshot"]
 
 
-def draw_now(page: ClusterPage[Any], system: DiagnoseSystem) -> None:
+def draw_now(page: AnyPage, system: DiagnoseSystem) -> None:
     """Draw the diagnosis of a snapshot, or how far the search for causes is.
 
     A search takes longer than the next snapshot: the one that it began with stays until it is left.
@@ -66,7 +66,7 @@ def _again() -> None:
 
 
 def _draw(
-    page: ClusterPage[Any], system: DiagnoseSystem, key: Key, diagnosis_result: DiagnosisResult
+    page: AnyPage, system: DiagnoseSystem, key: Key, diagnosis_result: DiagnosisResult
 ) -> None:
     diagnosis = diagnosis_result.diagnosis
     figures.key_figures(model.key_figures(diagnosis, diagnosis_result.deviation), key="diagnose")
@@ -100,9 +100,7 @@ def _draw(
         _panel(page, system, _opened(diagnosis))
 
 
-def _actions(
-    page: ClusterPage[Any], system: DiagnoseSystem, key: Key, diagnosis: Diagnosis
-) -> None:
+def _actions(page: AnyPage, system: DiagnoseSystem, key: Key, diagnosis: Diagnosis) -> None:
     """Draw the buttons that continue or repeat the search, and links to other pages."""
     with st.container(horizontal=True, vertical_alignment="center"):
         if not diagnosis.is_complete:
@@ -195,7 +193,7 @@ def _shown(diagnosis: Diagnosis, columns: Sequence[str]) -> list[str]:
     return [column for column in columns if column not in hidden]
 
 
-def _panel(page: ClusterPage[Any], system: DiagnoseSystem, cause: Cause) -> None:
+def _panel(page: AnyPage, system: DiagnoseSystem, cause: Cause) -> None:
     """Show one cause in full: the evidence, the fix, and its commands."""
     st.markdown(f"**{words.plain(model.title_of(cause))}**")
     st.markdown(words.plain(cause.summary))

@@ -87,7 +87,7 @@ class _Memory:
         failure: Why it could not be run last time; empty: it could.
     """
 
-    state: Any = None
+    state: object = None
     left: Any = None
     before: Any = None
     decided_at: int | None = None

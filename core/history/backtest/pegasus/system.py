@@ -45,7 +45,7 @@ def _plan(
     return draft.seal()
 
 
-PEGASUS: Final = BacktestSystem(
+PEGASUS: Final[BacktestSystem[PegasusSnapshot, PegasusTape]] = BacktestSystem(
     name="pegasus",
     title="Pegasus",
     nouns=Wording(server="node", moves="moves", subject="partitions"),

@@ -36,7 +36,7 @@ def _plan(
     return build_setting_plan(snapshot, values, terms, notes=notes)
 
 
-PULSAR: Final = BacktestSystem(
+PULSAR: Final[BacktestSystem[PulsarSnapshot, LoadSeries]] = BacktestSystem(
     name="pulsar",
     title="Pulsar",
     nouns=Wording(server="broker", moves="unloads", subject="bundles"),

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -220,12 +220,12 @@ class PartitionedSimulation:
         """Its brokers, and no bundles."""
         return self.cluster.skeleton
 
-    def decided(self, state: Any, recent: frozenset[str]) -> tuple[Decision, Any]:
+    def decided(self, state: object, recent: frozenset[str]) -> tuple[Decision, object]:
         """Run the strategy, and bring the bundles that it needs."""
         config = self.strategy.config(self.settings)
 
-        def ask(view: LoadView) -> tuple[Decision, Any]:
-            decided: tuple[Decision, Any] = self.strategy.decide(view, config, state, recent)
+        def ask(view: LoadView) -> tuple[Decision, object]:
+            decided: tuple[Decision, object] = self.strategy.decide(view, config, state, recent)
             return decided
 
         decision, following = self._asked(ask)
@@ -278,7 +278,7 @@ class PartitionedSimulation:
         self._reduced = ReducedCluster.of(self.cluster, self.wanted)
         self._views.clear()
 
-    def remembered(self, state: Any, moves: Sequence[Move]) -> Any:
+    def remembered(self, state: object, moves: Sequence[Move]) -> object:
         """Delegate to the manager."""
         return self.manager.remembered(self._view(), state, moves)
 
@@ -326,7 +326,7 @@ class PartitionedSimulation:
         tops = large_top_bundles(cluster, self.settings)
         return cluster.after_reports(manager.reported(cluster.skeleton, touched, tops))
 
-    def rested(self, state: Any) -> tuple[PartitionedSimulation, Any]:
+    def rested(self, state: object) -> tuple[PartitionedSimulation, object]:
         """Averages come to their values, or smoothed usage does."""
         cluster, nothing = self.cluster, np.zeros(0, np.int64)
         if isinstance(self.manager, ExtensibleManager):

@@ -7,7 +7,7 @@ from typing import Final
 
 from core.history.backtest.pegasus.rules import LEVEL, SWITCHES
 from core.history.backtest.pegasus.system import PEGASUS
-from core.history.backtest.system import BacktestSystem
+from core.history.backtest.system import AnyBacktest
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.settings import server_setting
 from dashboard.app_pages.backtest.model import parsed
@@ -19,7 +19,7 @@ POLICIES: Final = ("app", "cluster")
 class PegasusGrid:
     """Pegasus; see :class:`dashboard.app_pages.backtest.system.GridSystem`."""
 
-    system: BacktestSystem = PEGASUS
+    system: AnyBacktest = PEGASUS
     strategy = "policy"
     strategies_field = "policies"
     values_field = "switches"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
@@ -15,6 +15,7 @@ from dashboard.app_pages.diagnose.system import DiagnoseSystem, NextPage
 if TYPE_CHECKING:
     from core.diagnosis.model import Cause
     from core.findings.finding import Fix
+    from dashboard.components.pegasus.page import PegasusPage
 
 
 class PegasusDiagnose:
@@ -22,7 +23,7 @@ class PegasusDiagnose:
 
     subject = "Partition"
 
-    def next_pages(self, page: Any, cause: Cause) -> Sequence[NextPage]:
+    def next_pages(self, page: PegasusPage, cause: Cause) -> Sequence[NextPage]:
         """Return the page on which the fix is made."""
         del page
         if LEVEL_KEY not in cause.fix.wanted:
@@ -37,7 +38,7 @@ class PegasusDiagnose:
         """Return the commands that make plans."""
         return "\n".join(fix_commands(fix.wanted, cluster))
 
-    def links(self, page: Any) -> None:
+    def links(self, page: PegasusPage) -> None:
         """Draw the link to the balance page."""
         del page
         st.button("Balance", type="tertiary", on_click=state.go, args=("pegasus_balance",))

@@ -6,7 +6,7 @@ from typing import Final
 
 from core.history.backtest.model import NO_SHEDDING, OPTIMIZER, RECORDED
 from core.history.backtest.pulsar.system import PULSAR
-from core.history.backtest.system import BacktestSystem
+from core.history.backtest.system import AnyBacktest
 from core.pulsar.placement import STRATEGY_NAMES
 from core.pulsar.setting_values import typed_value
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings, known_setting
@@ -34,7 +34,7 @@ _KEYS: Final = (*_ADJUSTABLE, *(key for key in SETTING_BY_KEY if key not in _ADJ
 class PulsarGrid:
     """Pulsar; see :class:`dashboard.app_pages.backtest.system.GridSystem`."""
 
-    system: BacktestSystem = PULSAR
+    system: AnyBacktest = PULSAR
     strategy = "shedding strategy"
     strategies_field = "shedding"
     values_field = "settings"

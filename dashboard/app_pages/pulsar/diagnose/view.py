@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
@@ -19,6 +19,7 @@ from dashboard.app_pages.diagnose.system import DiagnoseSystem, NextPage
 if TYPE_CHECKING:
     from core.diagnosis.model import Cause
     from core.findings.finding import Fix
+    from dashboard.components.pulsar.page import PulsarPage
 
 
 class PulsarDiagnose:
@@ -26,7 +27,7 @@ class PulsarDiagnose:
 
     subject = "Bundle"
 
-    def next_pages(self, page: Any, cause: Cause) -> Sequence[NextPage]:
+    def next_pages(self, page: PulsarPage, cause: Cause) -> Sequence[NextPage]:
         """Return Rebalance and Settings, both with the change filled in."""
         changes = changes_of(cause)
         if not changes:
@@ -59,7 +60,7 @@ class PulsarDiagnose:
         """Return ``trimtab set``; empty where nothing of it is dynamic."""
         return set_command(fix.wanted, cluster)
 
-    def links(self, page: Any) -> None:
+    def links(self, page: PulsarPage) -> None:
         """Draw the links to Rebalance, Settings, and the job that simulates every cluster."""
         del page
         with st.container(horizontal=True, width="content"):
