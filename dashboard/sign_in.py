@@ -200,7 +200,7 @@ def _of_program(config: Config, scope: Scope) -> Response | None:
     what = "Metrics need" if is_metrics else "The HTTP interface needs"
     needed = ForbiddenError(
         f"{what} an API token: Authorization: Bearer TOKEN.",
-        hint="`trimtab tokens create` makes one.",
+        hint="Make one with `trimtab tokens create`; commands read it from TRIMTAB_TOKEN.",
     )
     refused = _refusal(scope["path"], HTTPStatus.UNAUTHORIZED, needed)
     refused.headers["WWW-Authenticate"] = "Bearer"
