@@ -32,10 +32,10 @@ _DONE_ALREADY: Final = ("nothing_to_do", "already_set")
 """Codes of the diagnostics that explain a plan without steps as done."""
 
 
-def refusal(errors: Sequence[Diagnostic]) -> OpsError:
-    """Return the errors of a plan as one: the first one's text, and up to two more."""
-    text = " ".join(one.sentence for one in errors[:_ERRORS_SHOWN])
-    rest = len(errors) - _ERRORS_SHOWN
+def refusal(errors: Sequence[Diagnostic], shown: int = _ERRORS_SHOWN) -> OpsError:
+    """Return the errors of a plan as one: the texts of the first ones, and how many more."""
+    text = " ".join(one.sentence for one in errors[:shown])
+    rest = len(errors) - shown
     more = f" ({pluralize(rest, 'more error')})" if rest > 0 else ""
     error = PlanError(f"{text}{more}", hint=errors[0].hint)
     error.code = errors[0].code  # type: ignore[misc]  # the diagnostic's own code tells more

@@ -324,6 +324,11 @@ def agreement(
     else:
         shadow = past.store.rows("shadow", cluster, start, end)
         known = sorted(set(shadow["strategy"].to_pylist()))
+        if strategy is not None and not known:
+            raise UnknownNameError(
+                f"No predictions are recorded for {cluster} in this period.",
+                hint="Predict again from recorded data: add --replay.",
+            )
         if strategy is not None and strategy not in known:
             raise UnknownNameError.of("shedding strategy", strategy, known, place=cluster)
     found = compared(shadow, events, strategy=strategy, until=until)

@@ -229,7 +229,7 @@ def _refuse_errors(plan: Plan) -> None:
     if errors := plan.by_severity("error"):
         for item in errors[1:]:
             note(f"error: {item.sentence} {item.hint}".rstrip())
-        raise refusal(errors)
+        raise refusal(errors, shown=1)
 
 
 def _write(
@@ -404,14 +404,14 @@ def propose(
 
     Unsafe changes are refused.
     """
-    word = change.strip().upper().removeprefix("CT_")
+    word = change.upper().removeprefix("CT_")
     if word in _REFUSED:
         raise PlanError(
             f"{word} cannot be proposed manually: alone it has no effect or crashes a server.",
             hint="Move a primary with `trimtab pegasus move ... move_pri`.",
         )
     if word not in _CHANGES:
-        raise _no_word("change", word, _CHANGES)
+        raise _no_word("change", change, _CHANGES)
     return lambda snapshot, options: change_plan(
         snapshot, gpid_of(snapshot, gpid), word, node, options
     )

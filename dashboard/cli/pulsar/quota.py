@@ -218,8 +218,10 @@ def _share_timeline(
     as_json: bool,
 ) -> int:
     """``trimtab quota --steps``: demand over time, and the traffic that brokers admit."""
-    if limit is None or usage is not None:
-        raise UsageFaultError("--steps needs --limit and replaces --usage.", hint="Pass --limit.")
+    if usage is not None:
+        raise UsageFaultError("--steps replaces --usage.", hint="Omit --usage.")
+    if limit is None:
+        raise UsageFaultError("--steps needs --limit.", hint="Pass --limit.")
     found, used_limit = simulated_steps(
         limit,
         steps,

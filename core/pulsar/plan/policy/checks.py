@@ -361,7 +361,11 @@ def _wrong_in(body: Mapping[str, Any]) -> Iterator[str]:
         yield from _wrong_expressions(field, body[field])
     failover = body["auto_failover_policy"]
     if not isinstance(failover, dict) or failover.get("policy_type") != "min_available":
-        yield "auto_failover_policy needs the type min_available."
+        yield (
+            "auto_failover_policy must have the type min_available, for example "
+            '{"policy_type": "min_available", '
+            '"parameters": {"min_limit": "1", "usage_threshold": "80"}}.'
+        )
         return
     parameters = failover.get("parameters")
     for name, limit in (("min_limit", _INT_MAX), ("usage_threshold", 100)):
