@@ -84,7 +84,8 @@ def load_pegasus_snapshot(directory: Path) -> PegasusSnapshot:
     snapshot_id, manifest = load_manifest(directory)
     if manifest.kind != KIND:
         raise SnapshotError(
-            f"{directory} is a snapshot of a {manifest.kind.title()} cluster, not of a Pegasus cluster.",
+            f"{directory} is a snapshot of a {manifest.kind.title()} cluster, "
+            "not of a Pegasus cluster.",
             hint="Use a command outside `trimtab pegasus`.",
         )
     older = TABLES_ADDED_LATER - set(manifest.tables)

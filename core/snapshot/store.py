@@ -134,7 +134,8 @@ def load_snapshot(directory: Path) -> PulsarSnapshot:
     snapshot_id, manifest = load_manifest(directory)
     if manifest.kind != PULSAR:
         raise SnapshotError(
-            f"{directory} is a snapshot of a {manifest.kind.title()} cluster, not of a Pulsar cluster.",
+            f"{directory} is a snapshot of a {manifest.kind.title()} cluster, "
+            "not of a Pulsar cluster.",
             hint="`trimtab health` reads snapshots of every system.",
         )
     tables = {

@@ -37,7 +37,7 @@ from core.pulsar.steps.split import SplitBundle
 from dashboard.app_pages.activity import model as activity
 from dashboard.app_pages.pulsar.run import model as outcome
 from dashboard.app_pages.run.charts import outcome_bars
-from dashboard.presenters import applying, journal, past, run_steps, runs, workers
+from dashboard.presenters import applying, journal, run_steps, runs, step_history, workers
 
 LATER = NOON + timedelta(minutes=3)
 ALIVE = workers.WorkerState(is_alive=True, sentence="Alive.", short="alive")
@@ -349,7 +349,7 @@ def test_undo_is_offered_for_what_was_moved_and_not_twice_at_once():
     [("b1:8080", 3), ("b3:8080", 1), ("acme/orders/0x00000001_0x00000002", 1), ("b7:8080", 0)],
 )
 def test_past_of_an_object_lists_the_steps_that_touched_it(subject, count):
-    assert len(past.touching([view_of(*DONE)], subject)) == count
+    assert len(step_history.touching([view_of(*DONE)], subject)) == count
 
 
 # -- predicted against what came -------------------------------------------------------------------
