@@ -6,6 +6,7 @@ Source:
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -51,6 +52,9 @@ LIMIT_A_MINUTE: Final = 240
 
 _LIMIT: Final = RateLimitItemPerMinute(LIMIT_A_MINUTE)
 _limiter: Final = SlidingWindowCounterRateLimiter(MemoryStorage())
+MAX_AT_ONCE: Final = 8
+"""Requests that are answered at the same time: pages need threads of the same pool."""
+_turns: Final = asyncio.Semaphore(MAX_AT_ONCE)
 
 _STATUS: Final[tuple[tuple[type[OpsError], HTTPStatus], ...]] = (
     (ForbiddenError, HTTPStatus.FORBIDDEN),
@@ -212,7 +216,8 @@ async def served(resources: Mapping[str, Resource], http: HttpRequest) -> Respon
         return refused
     try:
         body = await _body(http) if resource.method == "POST" else b""
-        return await run_in_threadpool(_answered, resource, http, body)
+        async with _turns:
+            return await run_in_threadpool(_answered, resource, http, body)
     except ProblemError as found:
         error = found.error
         return problem(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -165,3 +167,22 @@ def test_a_command_says_what_is_wrong_with_its_server(site, capsys):
     ):
         assert run(["drill", *words]) == code, words
         assert told in capsys.readouterr().err
+
+
+def test_a_crowd_leaves_threads_for_the_pages(site, monkeypatch):
+    active, most, lock, answered = [], [], threading.Lock(), resource._answered
+
+    def slow(*args):
+        with lock:
+            active.append(1)
+            most.append(len(active))
+        threading.Event().wait(0.05)
+        with lock:
+            active.pop()
+        return answered(*args)
+
+    monkeypatch.setattr(resource, "_answered", slow)
+    with ThreadPoolExecutor(24) as pool:
+        found = [pool.submit(Client(site.url, "").runs) for _ in range(24)]
+        assert [one.result() for one in found] == [[]] * 24
+    assert 1 < max(most) <= resource.MAX_AT_ONCE
