@@ -40,6 +40,8 @@ from fleet_builder import NIC_KBIT_PER_S, make_snapshot
 
 from connectors.sandbox.java import find_java
 from core.findings.request import HealthRequest
+from core.findings.verdict import Verdict
+from core.operations.health.pulsar import pulsar_health, target_of
 from core.operations.place.namespaces import place_bundles
 from core.operations.shed import strategies
 from core.progress import NoProgress
@@ -56,14 +58,13 @@ from core.simulation import Run, simulate
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_manifest, read_table, save_snapshot
 from core.spark.engine import Engine, tables_of
-from core.spark.fleet import Answers, FleetRequest, InDirectory
-from core.spark.pulsar.large.answers import large_answer
+from core.spark.fleet import Answers, InDirectory
 from core.spark.pulsar.large.cluster import LargeCluster
+from core.spark.pulsar.large.health import large_health
 from core.spark.pulsar.large.place import large_placement
 from core.spark.pulsar.large.shed import large_rounds
 from core.spark.pulsar.large.simulate import large_simulation
 from core.spark.session import SparkOptions, end_session, session
-from core.spark.systems import HEALTH_OF_CLUSTERS
 
 A_NAMESPACE: Final = 500
 A_PART: Final = 200_000
@@ -74,7 +75,7 @@ STRATEGIES: Final = ("ThresholdShedder", "OverloadShedder", "UniformLoadShedder"
 RUN: Final = Run(shedding="ThresholdShedder", rounds=3)
 ASSUMED: Final = dict.fromkeys(SHEDDING_SWITCHES, True)
 
-REQUESTS: Final = (("health", FleetRequest(HEALTH_OF_CLUSTERS, HealthRequest())),)
+HEALTH: Final = HealthRequest()
 PLACE: Final = PlaceRequest()
 
 
@@ -179,9 +180,8 @@ def _questions(wanted: list[str]) -> Iterator[tuple[str, Callable[..., Any]]]:
     if "shed" in wanted:
         for name in STRATEGIES:
             yield f"shed {name}", partial(_shed, find_shedding_strategy(name))
-    for word, question in REQUESTS:
-        if word in wanted:
-            yield word, lambda one, question=question: large_answer(one, question)
+    if "health" in wanted:
+        yield "health", lambda one: large_health(one, target_of(HEALTH, one.manifest)).verdict
     if "place" in wanted:
         yield "place", lambda one: large_placement(one, PLACE).tables
     if "simulate" in wanted:
@@ -196,13 +196,16 @@ def _questions_here(wanted: list[str]) -> Iterator[tuple[str, Callable[..., Any]
     if "shed" in wanted:
         for name in STRATEGIES:
             yield f"shed {name}", partial(_shed_here, find_shedding_strategy(name))
-    for word, question in REQUESTS:
-        if word in wanted:
-            yield word, question.answer
+    if "health" in wanted:
+        yield "health", _health_here
     if "place" in wanted:
         yield "place", lambda one: place_bundles(PulsarFacts(one), PLACE, NoProgress()).tables
     if "simulate" in wanted:
         yield "simulate, 3 rounds", lambda snapshot: simulate(snapshot, RUN)
+
+
+def _health_here(snapshot: PulsarSnapshot) -> Verdict:
+    return pulsar_health(PulsarFacts(snapshot), HEALTH, NoProgress()).verdict
 
 
 def _shed_here(strategy: Any, snapshot: PulsarSnapshot) -> list[Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -153,6 +153,15 @@ def pluralize(number: int, noun: str) -> str:
 
 
 _NUMBERS = re.compile(r"([0-9]+)")
+
+
+def listed(names: Sequence[str], limit: int = 3) -> str:
+    """Return ``a, b and 4 more``."""
+    shown = list(names[:limit])
+    rest = len(names) - len(shown)
+    if rest > 0:
+        return f"{', '.join(shown)} and {rest:,} more"
+    return ", ".join(shown[:-1]) + " and " + shown[-1] if len(shown) > 1 else "".join(shown)
 
 
 def same_problem(count: int, noun: str) -> str:

@@ -30,6 +30,18 @@ class Prose(str):
     __slots__ = ()
 
 
+class Aged(str):
+    """A line with ``{age}``: the age of the snapshot, such as ``taken 3 min ago``."""
+
+    __slots__ = ()
+
+
+class Aside(str):
+    """A line about the input, for standard error."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class Listing:
     """Rows of a table in the text of an answer.

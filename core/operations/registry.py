@@ -11,6 +11,7 @@ from core.operations.operation import Operation, operation_in
 
 MODULES: Final = {
     "drill": "core.operations.drill",
+    "health": "core.operations.health",
     "lookup": "core.operations.lookup",
     "owners": "core.operations.owners",
     "place": "core.operations.place",

@@ -13,9 +13,9 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from core.operations.operation import Answer, Cells, Listing, Prose, plain
+from core.operations.operation import Aged, Answer, Aside, Cells, Listing, Prose, plain
 from core.request import Request
-from core.units import datetime_to_ms
+from core.units import datetime_to_ms, format_ago
 
 MEDIA_TYPE: Final = "application/vnd.trimtab.answer"
 
@@ -26,10 +26,12 @@ class TextLine(msgspec.Struct, frozen=True, tag="text"):
     Attributes:
         text: The line.
         is_prose: It wraps on a terminal, whatever it ends with.
+        is_aside: It is for standard error.
     """
 
     text: str
     is_prose: bool = False
+    is_aside: bool = False
 
 
 class TextTable(msgspec.Struct, frozen=True, tag="table"):
@@ -69,13 +71,16 @@ class SentAnswer(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = {}  # msgspec copies it
 
 
-def lines_of(answer: Answer, request: Request, taken_at: datetime) -> Iterator[Shown]:
+def lines_of(
+    answer: Answer, request: Request, taken_at: datetime, now: datetime
+) -> Iterator[Shown]:
     """Yield the text of an answer, line by line.
 
     Args:
         answer: The answer.
         request: The request that it answers.
         taken_at: Time of the snapshot.
+        now: The present moment.
     """
     for line in answer.text(request):
         if isinstance(line, Listing):
@@ -83,8 +88,14 @@ def lines_of(answer: Answer, request: Request, taken_at: datetime) -> Iterator[S
         elif isinstance(line, Cells):
             rest = f"... and {line.rest} more." if line.rest else ""
             yield TextTable(line.head, tuple(map(tuple, line.rows)), rest=rest)
+        elif isinstance(line, Aged):
+            yield TextLine(line.format(age=_age((now - taken_at).total_seconds())))
         else:
-            yield TextLine(str(line), isinstance(line, Prose))
+            yield TextLine(str(line), isinstance(line, Prose), isinstance(line, Aside))
+
+
+def _age(seconds: float) -> str:
+    return f"taken {format_ago(seconds)}" if seconds >= 0 else format_ago(seconds)
 
 
 def _listed(listing: Listing, now_ms: int) -> TextTable:
@@ -103,13 +114,14 @@ def packed(
     answer: Answer,
     request: Request,
     taken_at: datetime,
+    now: datetime,
     warnings: Sequence[str],
     labels: Mapping[str, str],
 ) -> bytes:
     """Return an answer as bytes; see :class:`SentAnswer`."""
     sent = SentAnswer(
         body=plain(answer),
-        lines=tuple(lines_of(answer, request, taken_at)),
+        lines=tuple(lines_of(answer, request, taken_at, now)),
         tables={name: arrow_bytes(table) for name, table in answer.tables.items()},
         warnings=(*answer.warnings, *warnings),
         labels=dict(labels),

@@ -47,6 +47,11 @@ class Problem:
     done: str = ""
     severity: Severity = "warning"
 
+    def as_json(self) -> dict[str, str]:
+        """Return the JSON object."""
+        names = ("severity", "code", "place", "what", "done")
+        return {name: getattr(self, name) for name in names}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableManifest:

@@ -1,8 +1,7 @@
-"""One question to many clusters: one group of rows is one cluster, here or on Spark.
+"""Many clusters: where their snapshots are, one task each on Spark, and their tables put together.
 
-The same function answers in a process and on Spark, where it runs in a task that reads the snapshot
-itself, so nothing but the answers goes through the driver. A cluster that cannot be answered for
-becomes a row of the table ``problems``; it does not cost the others their answer.
+A task reads the snapshot itself, so only answers go through the driver. A cluster without
+an answer becomes a row of the table ``problems``; it does not cost the others their answer.
 """
 
 from __future__ import annotations
@@ -11,13 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
 
-from core.errors import InputError, OpsError
+from core.errors import OpsError
 from core.progress import Progress
-from core.request import Request
 from core.schemas import conform
 from core.snapshot.store import load_manifest
 from core.system import Snapshot
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 
     from core.history.store.store import HistoryLocation
 
-R = TypeVar("R", bound=Request)
 PROBLEMS: Final = "problems"
 CLUSTER: Final = "cluster"
 _MAX_GROUPS: Final = 400
@@ -89,100 +86,11 @@ class InHistory:
         return found
 
 
-@dataclass(frozen=True)
-class Operation(Generic[R]):
-    """A computation on one cluster, for a request.
-
-    Attributes:
-        compute: Returns the rows of one cluster; a function of a module, for it is pickled.
-        tables: Schemas of the answer's tables, without the column ``cluster``.
-    """
-
-    compute: Callable[[Any, R], Mapping[str, pa.Table]]
-    tables: Mapping[str, pa.Schema]
-
-
-@dataclass(frozen=True)
-class FleetRequest(Generic[R]):
-    """One request to many clusters; pickled once a task."""
-
-    operation: Operation[R]
-    request: R
-
-    @property
-    def tables(self) -> Mapping[str, pa.Schema]:
-        """Schemas of the answer."""
-        return self.operation.tables
-
-    def answer(self, snapshot: Snapshot) -> Mapping[str, pa.Table]:
-        """Return the rows of one cluster."""
-        return self.operation.compute(snapshot, self.request)
-
-
-def require_system(snapshot: Snapshot, system: str, what: str) -> None:
-    """Refuse a cluster of another system.
-
-    Args:
-        snapshot: Of any cluster.
-        system: The only one whose clusters answer.
-        what: What only they do.
-    Raises:
-        InputError: It is of another system.
-    """
-    if snapshot.manifest.kind != system:
-        raise InputError(
-            f"{snapshot.manifest.cluster} is a {snapshot.manifest.kind.capitalize()} cluster: "
-            f"it does not {what}.",
-            hint=f"Specify only {system.capitalize()} clusters.",
-        )
-
-
 Parts = list[tuple[str, Mapping[str, pa.Table]]]
 """Tables by cluster."""
 
 Answers = Mapping[str, pa.Table]
 """Tables by name, ``cluster`` first, sorted by it; rows of one cluster keep their order."""
-
-
-def answer_here(
-    sources: Mapping[str, Source], request: FleetRequest[Any], progress: Progress
-) -> Answers:
-    """Answer for one cluster after the other in this process.
-
-    Args:
-        sources: By cluster name.
-        request: The request.
-        progress: Called after each.
-    Raises:
-        JobStoppedError: A person stopped it.
-    """
-    parts: Parts = []
-    for done, (name, source) in enumerate(sorted(sources.items())):
-        progress.step(done, len(sources), name)
-        parts.append((name, _one(source, request)))
-    progress.step(len(sources), len(sources), "done")
-    return gathered(request.tables, parts)
-
-
-def answer_on_spark(
-    spark: SparkSession,
-    sources: Mapping[str, Source],
-    request: FleetRequest[Any],
-    progress: Progress,
-) -> Answers:
-    """Answer for all clusters on Spark, one task a cluster.
-
-    Args:
-        spark: Session; its executors must be able to read the sources.
-        sources: By cluster name.
-        request: The request.
-        progress: Receives the tasks done.
-    Raises:
-        JobStoppedError: A person stopped it.
-        ComputeError: Spark failed.
-    """
-    found = each_on_spark(spark, sources, lambda name: _one(sources[name], request), progress)
-    return gathered(request.tables, found)
 
 
 def each_on_spark(
@@ -224,18 +132,6 @@ def each_on_spark(
     for row in found.to_pylist():
         by_name.setdefault(row[CLUSTER], {})[row["table"]] = _unpacked(row["rows"])
     return sorted(by_name.items())
-
-
-def _one(source: Source, request: FleetRequest[Any]) -> Mapping[str, pa.Table]:
-    try:
-        return request.answer(source.load())
-    except OpsError as exc:
-        return problem_of(exc)
-
-
-def problem_of(error: OpsError) -> Mapping[str, pa.Table]:
-    """Return the row of a cluster without an answer."""
-    return {PROBLEMS: problems_of([error])}
 
 
 def problems_of(errors: Iterable[OpsError]) -> pa.Table:

@@ -1,4 +1,4 @@
-"""One question to many clusters, answered by the processes of this machine."""
+"""A function of many items, computed by the processes of this machine."""
 
 from __future__ import annotations
 
@@ -7,43 +7,14 @@ import os
 from collections.abc import Callable, Mapping, Sequence, Sized
 from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from functools import partial
 from typing import Any, Final, TypeVar
 
-import pyarrow as pa
-
 from core.errors import ComputeError
-from core.progress import NoProgress, Progress
-from core.spark.fleet import Answers, FleetRequest, Source, answer_here
+from core.progress import Progress
 
 T = TypeVar("T")
 V = TypeVar("V")
 _POLL_S: Final = 0.5
-
-
-def answer_in_pool(
-    sources: Mapping[str, Source], request: FleetRequest[Any], progress: Progress, workers: int = 0
-) -> Answers:
-    """Answer for all clusters in processes of this machine, a cluster at a time each.
-
-    Args:
-        sources: By cluster name.
-        request: The request; sent to every process.
-        progress: Called after each cluster, and twice a second.
-        workers: Processes; 0: as many as there are processors.
-    Raises:
-        JobStoppedError: A person stopped it; the processes are ended.
-        ComputeError: A process could not start, or died.
-    """
-    if _count(workers, sources) < 2:
-        return answer_here(sources, request, progress)
-    named = {name: {name: source} for name, source in sorted(sources.items())}
-    found = list(in_pool(partial(_alone, request), named, progress, workers).values())
-    return {name: pa.concat_tables([one[name] for one in found]) for name in found[0]}
-
-
-def _alone(request: FleetRequest[Any], sources: Mapping[str, Source]) -> Answers:
-    return answer_here(sources, request, NoProgress())
 
 
 def _count(workers: int, items: Sized) -> int:

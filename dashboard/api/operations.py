@@ -80,8 +80,9 @@ def _respond(operation: Operation[Any, Any], call: Call, request: Request) -> Re
     answer = answer_of(stored, operation, request, assumed)  # first: a request may be wrong
     if MEDIA_TYPE in call.http.headers.get("accept", ""):
         facts = facts_of_stored(stored, assumed)
+        labels = _labels(call, facts)
         content = packed(
-            answer, request, stored.taken_at, release_warnings(facts), _labels(call, facts)
+            answer, request, stored.taken_at, services.now(), release_warnings(facts), labels
         )
         return Response(content, headers=PRIVATE | tags(stored), media_type=MEDIA_TYPE)
     return of_snapshot(call, stored, lambda: _untimed(plain(answer)))

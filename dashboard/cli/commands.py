@@ -322,7 +322,7 @@ _PEGASUS_COMMANDS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
 COMMANDS: Final[Mapping[str, Mapping[str, CommandEntry | Group]]] = {
     "Observe": {
         "health": CommandEntry(
-            f"{_CLI}.health",
+            f"{OPERATIONS}health",
             "Show the findings of a cluster or a snapshot.",
             "trimtab health sandbox",
         ),

@@ -13,10 +13,11 @@ from core.diagnosis.model import Cause, Diagnosis, Effect
 from core.diagnosis.request import DiagnoseRequest
 from core.errors import InputError
 from core.findings.finding import Fix
+from core.findings.json import scope_json
 from core.snapshot.store import Storable
 from core.units import format_ratio, pluralize
 from dashboard import services
-from dashboard.cli import answers, systems
+from dashboard.cli import systems
 from dashboard.cli.config import config_words, read_config
 from dashboard.cli.history.moments import moment
 from dashboard.cli.options import Config, Json, Source
@@ -165,7 +166,7 @@ def _answered(
         "answer": _answer(diagnosis),
         "subject": diagnosis.subject or None,
         "causes": [_cause_json(one, command_of(one)) for one in diagnosis.causes],
-        "scope": [] if diagnosis.verdict is None else answers.scope(diagnosis.verdict),
+        "scope": [] if diagnosis.verdict is None else scope_json(diagnosis.verdict),
         "tried": diagnosis.tried,
         "untried": diagnosis.untried,
         "untried_pairs": diagnosis.untried_pairs,

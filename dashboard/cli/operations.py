@@ -34,7 +34,7 @@ from dashboard.cli.options import (
     Source,
     Sources,
 )
-from dashboard.cli.output import UsageFaultError, emit, fail, print_json, print_line, table
+from dashboard.cli.output import UsageFaultError, emit, fail, note, print_json, print_line, table
 from dashboard.cli.progress import STATUS
 from dashboard.cli.requests import takes
 from dashboard.cli.source import (
@@ -89,7 +89,7 @@ class Answered:
         warnings: Sequence[str],
     ) -> Answered:
         """Return an answer that was computed here."""
-        lines = partial(lines_of, answer, request, taken_at)
+        lines = partial(lines_of, answer, request, taken_at, services.now())
         told = (*answer.warnings, *warnings)
         return cls(plain(answer), lines, answer.tables, elapsed_ms, told)
 
@@ -121,7 +121,7 @@ def app_of(operation: Operation[Any, Any]) -> typer.Typer:
         command.__annotations__["source"] = Sources
     unknown = {
         *(() if operation.can_assume else ("settings", "release")),
-        *(() if operation.job else ("out",)),
+        *(() if operation.job and not operation.is_many else ("out",)),
         *(() if operation.job or operation.spread else ("engine",)),
     }
     command.__doc__ = operation.help
@@ -420,7 +420,10 @@ def show(lines: Iterable[Shown]) -> None:
     """Print the text of an answer."""
     for line in lines:
         if isinstance(line, TextLine):
-            print_line(line.text, is_prose=line.is_prose)
+            if line.is_aside:
+                note(line.text)
+            else:
+                print_line(line.text, is_prose=line.is_prose)
             continue
         table(line.head, line.rows, spare=line.spare)
         if line.rest:

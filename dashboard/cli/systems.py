@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from core.plan.model import Plan
-from core.progress import Progress
 from core.snapshot import Problem
 from core.snapshot.store import Storable, load_manifest
 from core.systems import KnownSystem, record_of
@@ -19,16 +18,10 @@ from dashboard.cli.output import (
     EXIT_INCOMPLETE,
     Answer,
     UsageFaultError,
-    emit,
     note,
     print_line,
 )
 from dashboard.systems import part
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from core.snapshot.store import Storable
 
 _EXAMPLES: Final = 3
 
@@ -50,39 +43,6 @@ def snapshot_in(directory: Path) -> tuple[KnownSystem, Any]:
     return known[kind], known[kind].record.load(directory)
 
 
-def health(directory: Path, target_code: str, *, as_json: bool) -> int:
-    """Print the health of a cluster of any system.
-
-    Args:
-        directory: Of the snapshot.
-        target_code: Definition of balanced, where the system has several.
-        as_json: Print one JSON object.
-    """
-    if (views := _views(directory)) is not None:
-        code: int = views.health(directory, target_code, as_json=as_json)
-        return code
-    return _health(*snapshot_in(directory), as_json=as_json)
-
-
-def large_health(
-    spark: SparkSession, directory: Path, progress: Progress, *, target_code: str
-) -> Callable[..., int] | None:
-    """Return the ``trimtab health`` of a large cluster; ``None`` if one task can hold it.
-
-    Args:
-        spark: The session.
-        directory: Of the snapshot.
-        progress: Where progress goes.
-        target_code: As for :func:`health`.
-    """
-    if (views := _views(directory)) is None:
-        return None
-    found: Callable[..., int] | None = views.large_health(
-        spark, directory, progress, target_code=target_code
-    )
-    return found
-
-
 def preview(directory: Path, plan: Plan) -> Answer:
     """Return the expected effects of a plan for a cluster of any system."""
     if (views := _views(directory)) is not None:
@@ -94,27 +54,6 @@ def preview(directory: Path, plan: Plan) -> Answer:
 def _views(directory: Path) -> Any:
     """Return the module with a system's own views; ``None``: it has none."""
     return part(load_manifest(directory)[1].kind, "views")
-
-
-def _health(system: KnownSystem, snapshot: Storable, *, as_json: bool) -> int:
-    verdict = system.verdict(snapshot)
-    manifest = snapshot.manifest
-    body = {
-        "cluster": manifest.cluster,
-        "snapshot_id": snapshot.snapshot_id,
-        "taken_at": manifest.taken_at.isoformat(),
-        **answers.verdict(verdict),
-        "problems": [answers.problem(item) for item in manifest.problems],
-    }
-
-    def show() -> None:
-        print_line(f"{manifest.cluster}: {verdict.sentence}")
-        for item in verdict.findings:
-            print_line(f"{item.severity.upper():8}{item.sentence}")
-            if item.hint:
-                print_line(f"{'':8}{item.hint}")
-
-    return emit(Answer(body, show), as_json=as_json)
 
 
 def _preview(system: KnownSystem, snapshot: Storable, plan: Plan) -> Answer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -32,15 +31,6 @@ def resource_name(resource: str | None) -> str:
 def clock(moment: datetime | None) -> str:
     """Return ``14:03:05 UTC``, or ``unknown`` for ``None``."""
     return UNKNOWN if moment is None else moment.astimezone(UTC).strftime("%H:%M:%S UTC")
-
-
-def listed(names: Sequence[str], limit: int = 3) -> str:
-    """Return ``a, b and 4 more``."""
-    shown = list(names[:limit])
-    rest = len(names) - len(shown)
-    if rest > 0:
-        return f"{', '.join(shown)} and {rest:,} more"
-    return ", ".join(shown[:-1]) + " and " + shown[-1] if len(shown) > 1 else "".join(shown)
 
 
 def file_name(cluster: str, what: str, moment: datetime, suffix: str) -> str:

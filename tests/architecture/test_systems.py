@@ -65,7 +65,7 @@ SILENT = (
         f"dashboard/cli/{name}.py"
         for name in (
             *("answers", "apply", "backtest", "clusters", "config", "demo", "diagnose"),
-            *("each", "engine", "health", "jobs", "operations", "options", "output"),
+            *("engine", "jobs", "operations", "options", "output"),
             *("plan_answers", "preview"),
             *("registry", "requests", "runs", "sandbox_config", "source", "supervisor", "systems"),
         )

@@ -9,10 +9,11 @@ import pytest
 from connectors.config.model import ClusterConfig, Timeouts
 from connectors.pegasus.collect import PegasusCollector
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
+from core.pegasus.headline import cluster_sentence
 from core.pegasus.rules.registry import assess_pegasus
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.summary import summarize_nodes
-from dashboard.presenters.pegasus import cluster, headline
+from dashboard.presenters.pegasus import cluster
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +73,7 @@ def test_the_page_shows_it_first_without_the_sign_of_a_healthy_one(frozen, facts
     assert shown["node"][0] == frozen
     assert shown["status"][0] == "▲ not answering"
     assert set(shown["status"][1:]) == {"● alive"}
-    assert f"not answering: {frozen}" in headline.answer(facts, facts.verdict())
+    assert f"not answering: {frozen}" in cluster_sentence(facts, facts.verdict())
 
 
 def test_health_names_it(frozen, facts):

@@ -34,7 +34,7 @@ REQUESTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "backtest": {"grid": {"clusters": ["prod"], "shedding": ["recorded", "ThresholdShedder"]}},
     "trends": {"period": "hour"},
     "flaps": {},
-    "health": {},
+    "health": {"workers": 1},
     "diagnose": _BOTH,
     "drill": _BOTH,
     "shed": {"rounds": 2, "workers": 1},
@@ -46,7 +46,7 @@ REQUESTS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """What each kind of job is asked."""
 
-_UNREAD: Final = {"clusters": ["prod", "quiet"], "at": _LATER}
+_UNREAD: Final = {"clusters": ["prod", "quiet"], "at": _LATER, "workers": 1}
 """A minute that one of the clusters has not: it becomes a row of ``problems``."""
 
 OUT_LINES: Final[Mapping[str, str]] = {

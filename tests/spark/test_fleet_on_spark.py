@@ -8,7 +8,7 @@ from pegasus_snapshots import generated
 
 from core.diagnosis.request import DiagnoseRequest
 from core.findings.request import HealthRequest
-from core.operations import balance
+from core.operations import balance, diagnosis, health
 from core.operations.place import namespaces
 from core.operations.shed import strategies
 from core.operations.simulate import seeds
@@ -17,14 +17,10 @@ from core.progress import NoProgress
 from core.pulsar.requests import PlaceRequest, ShedRequest, SimulateSeedsRequest
 from core.snapshot.store import save_snapshot
 from core.spark.engine import Engine, tables_of
-from core.spark.fleet import PROBLEMS, FleetRequest, InDirectory, answer_here, answer_on_spark
-from core.spark.jobs.diagnosis import DIAGNOSIS
-from core.spark.systems import HEALTH_OF_CLUSTERS
+from core.spark.fleet import PROBLEMS, InDirectory
 
-QUESTIONS = {
-    "health": FleetRequest(HEALTH_OF_CLUSTERS, HealthRequest()),
-}
 OPERATIONS = {
+    "health": (health.OPERATION, HealthRequest()),
     "shed": (strategies.OPERATION, ShedRequest(rounds=2)),
     "place": (namespaces.OPERATION, PlaceRequest()),
     "balance": (balance.OPERATION, BalanceRequest(rounds=3)),
@@ -46,15 +42,6 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, InDirectory]:
     return found | {"pegasus": InDirectory(str(root / "pegasus"))}
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_each_cluster_gets_the_answer_of_a_process(spark, sources, name):
-    question = QUESTIONS[name]
-    here = answer_here(sources, question, NoProgress())
-    there = answer_on_spark(spark, sources, question, NoProgress())
-    assert there == here
-    assert all(here[table].num_rows for table in question.tables)
-
-
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_each_cluster_gets_the_tables_of_a_process(spark, sources, name):
     operation, request = OPERATIONS[name]
@@ -66,18 +53,17 @@ def test_each_cluster_gets_the_tables_of_a_process(spark, sources, name):
 
 @pytest.mark.slow
 def test_a_whole_search_names_the_same_causes(spark, sources):
-    question = FleetRequest(DIAGNOSIS, DiagnoseRequest(seconds=120.0))
-    here = answer_here(sources, question, NoProgress())
-    there = answer_on_spark(spark, sources, question, NoProgress())
+    asked = diagnosis.OPERATION, sources, DiagnoseRequest(seconds=120.0), NoProgress()
+    here = tables_of(diagnosis.OPERATION, Engine().map(*asked))
+    there = tables_of(diagnosis.OPERATION, Engine(spark).map(*asked))
     assert there["causes"] == here["causes"]
     assert here["causes"].num_rows
     assert here["diagnoses"]["untried"].to_pylist() == [0] * (len(sources) - 1)
 
 
 def test_a_cluster_that_cannot_be_read_does_not_cost_the_others_their_answer(spark, sources):
-    found = answer_on_spark(
-        spark, sources, FleetRequest(HEALTH_OF_CLUSTERS, HealthRequest()), NoProgress()
-    )
+    answers = Engine(spark).map(health.OPERATION, sources, HealthRequest(), NoProgress())
+    found = tables_of(health.OPERATION, answers)
     assert found[PROBLEMS]["cluster"].to_pylist() == ["gone"]
     assert "does not exist" in found[PROBLEMS]["sentence"][0].as_py()
     assert found["health"].num_rows == len(sources) - 1

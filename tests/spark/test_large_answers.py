@@ -9,9 +9,11 @@ from fleet_builder import make_snapshot
 from large_fleets import extensible, unread, with_gaps, with_storms, with_ties, with_trouble
 
 from core.errors import UnknownNameError
+from core.facts import NOTHING_ASSUMED
 from core.findings.engine import MAX_OF_ONE_CODE
 from core.findings.request import HealthRequest
 from core.findings.verdict import Verdict
+from core.operations.health.pulsar import pulsar_health
 from core.operations.place.namespaces import place_bundles
 from core.progress import NoProgress
 from core.pulsar.facts import PulsarFacts
@@ -20,11 +22,9 @@ from core.pulsar.requests import PlaceRequest
 from core.pulsar.rules.registry import assess
 from core.pulsar.rules.verdict import verdict_of
 from core.snapshot.store import save_snapshot
-from core.spark.fleet import FleetRequest
-from core.spark.pulsar.large.answers import large_answer
 from core.spark.pulsar.large.cluster import LargeCluster
+from core.spark.pulsar.large.health import spread_health
 from core.spark.pulsar.large.place import large_placement
-from core.spark.systems import HEALTH_OF_CLUSTERS
 
 FLEETS = {
     "trouble": (lambda one: with_trouble(with_gaps(with_ties(one))), 40, 4_000),
@@ -58,10 +58,12 @@ def cluster(spark, whole) -> LargeCluster:
 @pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS[:1], ids=lambda one: one.code)
 def test_findings_and_measures_are_those_of_a_process(cluster, whole, target):
-    question = FleetRequest(HEALTH_OF_CLUSTERS, HealthRequest(target=target.code))
-    there, here = large_answer(cluster, question), question.answer(whole[0])
+    snapshot, directory = whole
+    asked, progress = HealthRequest(target=target.code), NoProgress()
+    there = spread_health(cluster.spark, str(directory), NOTHING_ASSUMED, asked, progress).tables
+    here = pulsar_health(PulsarFacts(snapshot), asked, progress).tables
     rows = {name: table.to_pylist() for name, table in here.items()}
-    expected = judged_there(verdict_of(whole[0]))
+    expected = judged_there(verdict_of(snapshot))
     rows["health"][0] |= {"scope": expected.scope, "state": expected.state}
     assert {name: table.to_pylist() for name, table in there.items()} == rows
 

@@ -36,6 +36,7 @@ SIGN_IN = (
 )
 QUERIES = {
     "drill": ("", "?hot_threshold=0.3&domains=false", "?only=zone-a&only=zone-b&seed=7"),
+    "health": ("", "?target=tight"),
     "lookup": ("?topic=acme/orders/paid-7",),
     "owners": ("", "?only_problems=true"),
     "place": ("?bundle=acme/invoices/0x00000000_0x19999999",),
@@ -51,6 +52,7 @@ OPTIONS = {
     "?bundle=acme/invoices/0x00000000_0x19999999": (
         *("--bundle", "acme/invoices/0x00000000_0x19999999"),
     ),
+    "?target=tight": ("--target", "tight"),
     "?rounds=3": ("--rounds", "3"),
     "?strategy=ThresholdShedder&rounds=2": ("--strategy", "ThresholdShedder", "--rounds", "2"),
     "?shedding=ThresholdShedder&failed=10.1.0.1:8080&rounds=2&seed=2": (

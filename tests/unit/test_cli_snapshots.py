@@ -398,8 +398,8 @@ def test_offline_commands_start_without_pages_clients_and_spark(three) -> None:
 
 def test_a_bug_of_ours_is_one_sentence_too(three) -> None:
     script = (
-        "import sys\nfrom dashboard.cli import main\nfrom dashboard.cli.pulsar import views\n"
-        "views.load_snapshot = None\n"
+        "import sys\nfrom dashboard.cli import main\nfrom core.pulsar import facts\n"
+        "facts.load_snapshot = None\n"
         f"sys.argv = ['trimtab', 'health', {str(three)!r}]\nmain.main()"
     )
     done = subprocess.run(

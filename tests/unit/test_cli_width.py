@@ -56,7 +56,8 @@ def test_a_drill_keeps_who_rises_most(capsys: pytest.CaptureFixture[str]) -> Non
         hot=HOT.of([]),
         groups=GROUPS.of([]),
     )
-    show(lines_of(done, DrillRequest(), datetime.fromtimestamp(0, UTC)))
+    moment = datetime.fromtimestamp(0, UTC)
+    show(lines_of(done, DrillRequest(), moment, moment))
     told = capsys.readouterr()
     for text in ("largest increase", "from", "to", BROKERS[1], "2.6%", "57.4%"):
         assert text in told.out

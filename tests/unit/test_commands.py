@@ -18,9 +18,8 @@ from typing import Any
 import pytest
 import typer
 
-from dashboard.cli import progress, signatures, source
+from dashboard.cli import operations, progress, signatures, source
 from dashboard.cli.commands import COMMANDS, OTHER_NAMES, CommandEntry, Group
-from dashboard.cli.each import answer_with
 from dashboard.cli.main import app, run
 from dashboard.cli.output import note, print_line, table
 from dashboard.cli.progress import STATUS
@@ -289,7 +288,7 @@ def test_ctrl_c_is_one_sentence_and_exit_code_130(
     def stop(*_given: object, **_named: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(source, "snapshot_directories", stop)
+    monkeypatch.setattr(operations, "kind_of", stop)
     assert run(["health", "anything"]) == 130
     shown = capsys.readouterr()
     assert (shown.out, shown.err) == ("", "trimtab: Stopped.\n")
@@ -338,21 +337,6 @@ def test_the_id_of_a_run_or_a_job_stays_whole_in_a_narrow_table(
     assert all(one in shown for one in ids)
     assert name not in shown
     assert max(map(len, shown.splitlines())) <= 60
-
-
-def test_what_is_kept_for_a_terminal_fits_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
-
-    def command(_directory: Path, *, as_json: bool) -> int:
-        assert not as_json
-        print_line("Every broker of this cluster is within the target band of twenty percent.")
-        table(("broker", "deviation"), [("a-broker-with-a-long-name.example.org:8080", "+5%")])
-        return 0
-
-    kept = answer_with(command, Path(), as_json=False, is_terminal=True)
-    assert max(map(len, re.sub("\x1b.*?m", "", kept.text).splitlines())) <= 40
-    piped = answer_with(command, Path(), as_json=False)
-    assert piped.text.startswith("Every broker of this cluster is within the target band of twenty")
 
 
 def test_the_line_that_says_how_far_a_command_is_comes_back_after_a_note(

@@ -19,6 +19,7 @@ from pegasus_snapshots import (
 )
 
 from core.errors import InputError
+from core.pegasus.headline import cluster_sentence, level_sentence
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.plan.build import level_plan
 from core.pegasus.settings import (
@@ -43,7 +44,7 @@ def facts_of(content=None, **more):
 
 
 def answer(facts):
-    return headline.answer(facts, facts.verdict())
+    return cluster_sentence(facts, facts.verdict())
 
 
 def ill():
@@ -95,7 +96,7 @@ def test_answer_of_an_ill_cluster_counts_what_is_ill_down_and_not_read():
     ],
 )
 def test_level_is_said_as_stored_and_in_force(changes, said):
-    assert headline.level_sentence(facts_of(settings=changes)) == said
+    assert level_sentence(facts_of(settings=changes)) == said
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from core.pulsar.lookup import lookup_topic
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.preview import preview_plan
 from core.snapshot import Problem
-from core.units import by_name, pluralize
+from core.units import by_name, listed, pluralize
 from dashboard.app_pages.pulsar.lookup import model as lookup_model
 from dashboard.presenters import applying, freshness, naming
 from dashboard.presenters.pulsar import search, unload
@@ -100,7 +100,7 @@ def test_file_name_has_cluster_and_time_and_is_safe():
     [([], ""), (["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c", "d"], "a, b, c and 1 more")],
 )
 def test_names_are_listed_up_to_three(names, text):
-    assert naming.listed(names) == text
+    assert listed(names) == text
 
 
 def test_one_is_singular():

@@ -12,26 +12,13 @@ from pydantic import Field, field_validator
 
 from connectors.config.credentials import Strict
 from connectors.jobs.model import JobAnswer, JobContext, JobKind, ScopedRequest
-from core.diagnosis.request import DiagnoseRequest
 from core.errors import IncompleteSnapshotError, InputError, OpsError, UnknownNameError
 from core.files import whole_file
-from core.findings.request import HealthRequest
-from core.operations import drill
+from core.operations import diagnosis, drill, health
 from core.operations.operation import Answer, Operation
 from core.snapshot.store import SnapshotStore
 from core.spark.engine import Engine, tables_of
-from core.spark.fleet import (
-    PROBLEMS,
-    Answers,
-    FleetRequest,
-    InDirectory,
-    InHistory,
-    Source,
-    answer_here,
-)
-from core.spark.jobs.diagnosis import DIAGNOSIS
-from core.spark.pool import answer_in_pool
-from core.spark.systems import HEALTH_OF_CLUSTERS
+from core.spark.fleet import PROBLEMS, InDirectory, InHistory, Source
 from core.units import pluralize
 
 _SNAPSHOTS: Final = "snapshots"
@@ -118,44 +105,12 @@ def _present(context: JobContext, names: list[str]) -> dict[str, Source]:
     }
 
 
-def answers_of(
-    context: JobContext, scope: FleetScope, request: FleetRequest[Any], kind: str | None
-) -> Answers:
-    """Return the answers of the clusters; see :func:`sources_of`.
-
-    A scope with workers has processes answer where Spark does not.
-    """
-    sources = sources_of(context, scope, kind)
-    if scope.engine == "spark":
-        from core.spark.large import answer_fleet  # noqa: PLC0415  # no pyspark before it
-
-        return answer_fleet(context.spark(), sources, request, context.progress)
-    if isinstance(scope, PoolScope):
-        return answer_in_pool(sources, request, context.progress, scope.workers)
-    return answer_here(sources, request, context.progress)
-
-
 def write(context: JobContext, tables: Mapping[str, pa.Table]) -> None:
     """Write the result tables; that of problems only where there are some."""
     for name, table in tables.items():
         if table.num_rows or name != PROBLEMS:
             with whole_file(context.out / f"{name}.parquet") as out:
                 pq.write_table(table, out, compression="zstd")
-
-
-def counted_answer(found: Answers, first: str, said: str, tables: Mapping[str, str]) -> JobAnswer:
-    """Return the answer, with a word on the clusters that could not be answered for."""
-    failed = found[PROBLEMS]
-    answered = len(set(found[first]["cluster"].to_pylist()))
-    sentence = f"{pluralize(answered, 'cluster')}: {said}" if answered else "No result."
-    if failed.num_rows:
-        sentence += unanswered(failed)
-        tables = {**tables, PROBLEMS: _PROBLEM_TABLE}
-    return JobAnswer(
-        sentence=sentence,
-        tables=tables,
-        facts={"clusters": answered, "failed": failed.num_rows},
-    )
 
 
 def unanswered(problems: pa.Table) -> str:
@@ -166,39 +121,6 @@ def unanswered(problems: pa.Table) -> str:
     return (
         f" {pluralize(problems.num_rows, 'cluster')} without a result; {first['cluster']}: "
         f"{first['sentence']}"
-    )
-
-
-def _health(context: JobContext, job: ScopedRequest) -> JobAnswer:
-    found = answers_of(context, job.scope, FleetRequest(HEALTH_OF_CLUSTERS, job.request), None)
-    write(context, found)
-    states = found["health"]["state"].to_pylist()
-    words = {"bad": "bad", "attention": "need attention", "unknown": "unknown", "ok": "well"}
-    parts = [f"{states.count(code)} {word}" for code, word in words.items() if code in states]
-    return counted_answer(
-        found,
-        "health",
-        f"{', '.join(parts) or 'no data'}.",
-        {
-            "health": "State and summary of each cluster.",
-            "measures": "Mean, spread and the busiest broker or node, by measure.",
-            "findings": "Findings, worst first.",
-        },
-    )
-
-
-def _diagnosis(context: JobContext, job: ScopedRequest) -> JobAnswer:
-    found = answers_of(context, job.scope, FleetRequest(DIAGNOSIS, job.request), None)
-    write(context, found)
-    causes = found["causes"].num_rows
-    return counted_answer(
-        found,
-        "diagnoses",
-        f"{pluralize(causes, 'cause')} found." if causes else "no cause found.",
-        {
-            "causes": "Each cause with the simulated effect of its fix, best first.",
-            "diagnoses": "Changes tried and summary of each cluster.",
-        },
     )
 
 
@@ -240,21 +162,7 @@ def kind_of(operation: Operation[Any, Any]) -> JobKind:
 
 
 KINDS: Final = (
-    JobKind(
-        name="health",
-        title="Health of all clusters",
-        answers="Which findings does each cluster have, and how even is its load?",
-        scope=FleetScope,
-        request=HealthRequest,
-        run=_health,
-    ),
-    JobKind(
-        name="diagnose",
-        title="Diagnosis of clusters",
-        answers="Which settings, policies or data make the load of each cluster uneven?",
-        scope=PoolScope,
-        request=DiagnoseRequest,
-        run=_diagnosis,
-    ),
+    kind_of(health.OPERATION),
+    kind_of(diagnosis.OPERATION),
     kind_of(drill.OPERATION),
 )

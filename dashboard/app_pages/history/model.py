@@ -19,13 +19,12 @@ from core.history.queries.query import Evenness, Grid, event_step_of
 from core.history.queries.sql import Period
 from core.history.store.events import events_between
 from core.history.store.store import KINDS
-from core.units import format_ratio, ms_to_datetime, pluralize
+from core.units import format_ratio, listed, ms_to_datetime, pluralize
 from dashboard.app_pages.history.charts import Lane, MovesByTime, Timeline
 from dashboard.app_pages.history.events import what_words
 from dashboard.charts.scale import scale_of
 from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.moments import span_words, stamp
-from dashboard.presenters.naming import listed
 
 if TYPE_CHECKING:
     from core.snapshot.store import CachedSnapshot

@@ -4,33 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.diagnosis.pegasus.commands import fix_commands
 from core.findings.finding import Fix
 from core.plan.model import Plan
-from core.progress import Progress
 from core.snapshot.store import Storable
 from dashboard import services
 from dashboard.cli.output import Answer, UsageFaultError
-from dashboard.cli.pegasus import state
 from dashboard.cli.pegasus.preview import preview_of_pegasus
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-
-def health(directory: Path, target_code: str, *, as_json: bool) -> int:
-    """Show the state of the partitions, the balance, and the findings."""
-    del target_code  # Pegasus has one definition of balanced
-    return state.health(str(directory), None, as_json=as_json)
-
-
-def large_health(
-    spark: SparkSession, directory: Path, progress: Progress, *, target_code: str
-) -> None:
-    """Return that one task can hold every snapshot."""
-    del spark, directory, progress, target_code
 
 
 def preview(directory: Path, plan: Plan) -> Answer:

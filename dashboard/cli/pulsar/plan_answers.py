@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from core.operations.health.pulsar import measures_json
 from core.plan.model import Plan
 from core.pulsar.plan.clients import ClientImpact
 from core.pulsar.plan.preview import OtherPreview, Preview
 from core.units import format_bytes_per_s, format_ratio
 from dashboard.cli.plan_answers import plan
-from dashboard.cli.pulsar.answers import measures
 
 
 def clients(impact: ClientImpact) -> dict[str, Any]:
@@ -53,8 +53,8 @@ def preview(made: Plan, outcome: Preview) -> dict[str, Any]:
         "other_steps": [other(item) for item in outcome.others],
         "before_after": outcome.before_after.to_pylist(),
         "clients": clients(outcome.clients),
-        "measures_before": measures(outcome.measures_before),
-        "measures_after": measures(outcome.measures_after),
+        "measures_before": measures_json(outcome.measures_before),
+        "measures_after": measures_json(outcome.measures_after),
         "outcomes": len(outcome.scenarios),
         "is_exact": outcome.is_exact,
         "notes": list(outcome.notes),

@@ -28,7 +28,7 @@ from core.pulsar.serving import ROLES, Serving, ServingRow
 from core.pulsar.steps.base import policy_changes
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
-from core.units import by_name, format_ratio
+from core.units import by_name, format_ratio, listed
 from dashboard import services
 from dashboard.cli import plan_answers
 from dashboard.cli.config import configured
@@ -37,7 +37,6 @@ from dashboard.cli.output import Answer, emit, print_line, table
 from dashboard.cli.plan_answers import nothing_to_do, refusal, show_plan_file, write_plan
 from dashboard.cli.pulsar import plan_answers as pulsar_plans
 from dashboard.cli.pulsar.source import active_settings, pulsar_cluster, pulsar_snapshot
-from dashboard.presenters.naming import listed
 from dashboard.presenters.pulsar.isolation_words import (
     CODES,
     ROLE_WORDS,

@@ -2,188 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from core.errors import InputError, UnknownNameError
 from core.findings.finding import Fix
-from core.findings.verdict import Verdict
 from core.plan.model import Plan
-from core.progress import Progress
-from core.pulsar.load import usage_sources
-from core.pulsar.measures import (
-    TARGETS,
-    Measures,
-    Target,
-    balance_sentence,
-    cluster_target,
-    measure,
-)
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.preview import OtherPreview, Preview, preview_plan
 from core.pulsar.presets import set_command
-from core.pulsar.rules.verdict import verdict_of
-from core.pulsar.settings import EffectiveSettings
-from core.snapshot import Manifest, PulsarSnapshot, TableManifest
-from core.snapshot.store import load_manifest, load_snapshot
-from core.spark.size import is_large
-from core.units import format_ago, format_ratio
+from core.snapshot import PulsarSnapshot, TableManifest
+from core.snapshot.store import load_snapshot
+from core.units import format_ratio
 from dashboard import services
-from dashboard.cli import answers, plan_answers
-from dashboard.cli.output import Answer, UsageFaultError, emit, print_line, table
-from dashboard.cli.pulsar import answers as pulsar_answers
+from dashboard.cli import plan_answers
+from dashboard.cli.output import Answer, print_line, table
 from dashboard.cli.pulsar import plan_answers as pulsar_plans
-from dashboard.cli.pulsar.source import active_settings
 from dashboard.services import pulsar
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from core.spark.pulsar.large.cluster import LargeCluster
-
-
-def health(directory: Path, target_code: str, *, as_json: bool) -> int:
-    """Print the balance and the findings."""
-    snapshot = load_snapshot(directory)
-    target = target_of(target_code, snapshot.manifest)
-    settings = active_settings(snapshot)
-    measures = measure(snapshot, settings)
-    verdict = verdict_of(snapshot, settings, target=target)
-    identity = (snapshot.snapshot_id, snapshot.manifest)
-    source = _source_of_worst(snapshot, measures, settings)
-    return show_health(identity, measures, verdict, target, source, as_json=as_json)
-
-
-def _source_of_worst(
-    snapshot: PulsarSnapshot, measures: Measures, settings: EffectiveSettings
-) -> str:
-    """Return the source of the busiest broker's usage; empty if the usage is unknown."""
-    worst = measures.usage.worst
-    if worst is None:
-        return ""
-    row = measures.brokers.index(worst)
-    return usage_sources(snapshot.brokers.slice(row, 1), settings)[0]
-
-
-def large_health(
-    spark: SparkSession, directory: Path, progress: Progress, *, target_code: str
-) -> Callable[..., int] | None:
-    """Return the ``trimtab health`` of a large cluster; ``None`` if one task can hold it."""
-    if not is_large(directory):
-        return None
-    from core.spark.pulsar.large.cluster import LargeCluster  # noqa: PLC0415  # commands start fast
-
-    return partial(_large_health, LargeCluster.of(spark, directory, progress), target_code)
-
-
-def _large_health(
-    cluster: LargeCluster, target_code: str, directory: Path, *, as_json: bool
-) -> int:
-    from core.spark.pulsar.large import health as kernel  # noqa: PLC0415  # commands start fast
-
-    target = target_of(target_code, cluster.manifest)
-    found = kernel.large_health(cluster, target)
-    identity = load_manifest(directory)
-    source = _source_of_worst(cluster.skeleton, found.measures, cluster.settings())
-    return show_health(identity, found.measures, found.verdict, target, source, as_json=as_json)
-
-
-def show_health(
-    identity: tuple[str, Manifest],
-    measures: Measures,
-    verdict: Verdict,
-    target: Target,
-    source: str,
-    *,
-    as_json: bool,
-) -> int:
-    """Print the health of a cluster from any verdict.
-
-    Args:
-        identity: Snapshot id and manifest.
-        measures: Of the snapshot.
-        verdict: On the cluster.
-        target: What is even enough.
-        source: What makes the usage of the busiest broker; empty: it is not known.
-        as_json: Print JSON.
-    """
-    snapshot_id, manifest = identity
-    body = {
-        "cluster": manifest.cluster,
-        "snapshot_id": snapshot_id,
-        "taken_at": manifest.taken_at.isoformat(),
-        "answer": balance_sentence(measures, target),
-        **answers.verdict(verdict),
-        "target": target.code,
-        "target_percent": _percent(target, measures),
-        "measures": pulsar_answers.measures(measures),
-        "usage_source": source or None,
-        "problems": [answers.problem(item) for item in manifest.problems],
-    }
-
-    def show() -> None:
-        print_line(body["answer"])
-        if target.code != measures.target.code:
-            print_line(
-                f"Target of this request: {target.code} ({target.label}); "
-                f"configured target of the cluster: {measures.target.label}."
-            )
-        print_line(f"{manifest.cluster}, {_age(manifest)}: {verdict.sentence}")
-        print_line()
-        table(
-            ("measure", "mean", "maximum", "above mean", "spread / mean", "worst broker"),
-            [
-                (
-                    spread.label,
-                    spread.text_of(spread.mean),
-                    spread.text_of(spread.maximum),
-                    format_ratio(spread.max_deviation_ratio),
-                    format_ratio(spread.coefficient_ratio),
-                    spread.worst or "unknown",
-                )
-                for spread in measures
-            ],
-        )
-        if source:
-            print_line(f"Usage of {measures.usage.worst}: {source}.")
-        for item in verdict.findings:
-            print_line()
-            print_line(f"{item.severity.upper():8}{item.sentence}")
-            if item.hint:
-                print_line(f"{'':8}{item.hint}")
-
-    return emit(Answer(body, show), as_json=as_json)
-
-
-def _percent(target: Target, measures: Measures) -> float | None:
-    """Return the allowed deviation from the mean, percent; ``None``: the target is another one."""
-    is_share = target.statistic == measures.target.statistic
-    return round(target.bound * 100, 3) if is_share else None
-
-
-def target_of(code: str, manifest: Manifest) -> Target:
-    """Return a target by its code: the cluster's own, or another for this question.
-
-    Raises:
-        UsageFaultError: There is none of that name.
-    """
-    known = (cluster_target(manifest), *TARGETS)
-    for target in known:
-        if target.code == code:
-            return target
-    unknown = UnknownNameError.of("target", code, [target.code for target in known])
-    raise UsageFaultError(unknown.message, hint=unknown.hint)
-
-
-def _age(manifest: Manifest) -> str:
-    age_s = (datetime.now(tz=UTC) - manifest.taken_at).total_seconds()
-    return f"taken {format_ago(age_s)}" if age_s >= 0 else format_ago(age_s)
 
 
 def preview(directory: Path, plan: Plan) -> Answer:

@@ -11,6 +11,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from core.pegasus.columns import Floats, NodeStatus, PegasusColumns
+from core.pegasus.headline import (
+    minus_one,
+    node_status_words,
+    set_aside_words,
+    unhealthy_count,
+    waits,
+)
 from core.pegasus.health import HealthState
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.snapshot import PegasusFacts
@@ -19,14 +26,7 @@ from core.units import format_band, format_per_s, pluralize
 from dashboard.charts.nodes import NodeBars
 from dashboard.presenters.figures import KeyFigure, Status, band_status
 from dashboard.presenters.naming import UNKNOWN
-from dashboard.presenters.pegasus.headline import (
-    NODE_STATUS_WORDS,
-    minus_one,
-    node_status_words,
-    set_aside_words,
-    unhealthy_count,
-    waits,
-)
+from dashboard.presenters.pegasus.headline import NODE_STATUS_WORDS
 
 STATE_WORDS: Final = {
     HealthState.HEALTHY: "● healthy",

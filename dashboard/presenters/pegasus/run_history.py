@@ -13,7 +13,8 @@ import pandas as pd
 from core.actions.views import RunView, StepView
 from core.errors import UnknownNameError
 from core.pegasus.levels import level_of
-from dashboard.presenters.naming import clock, listed
+from core.units import listed
+from dashboard.presenters.naming import clock
 from dashboard.presenters.runs import after_words, before_words, step_words
 
 MAX_ROWS: Final = 50

@@ -13,8 +13,7 @@ from core.planning.isolation_fixes import FixFinder, IsolationFix
 from core.pulsar.anti_affinity import Collision
 from core.pulsar.plan.policy.moves import MAX_MOVES, PolicyOutlook
 from core.pulsar.serving import Serving, ServingRow
-from core.units import pluralize
-from dashboard.presenters.naming import listed
+from core.units import listed, pluralize
 
 ROLE_WORDS: Final[Mapping[str, str]] = {
     "none": "no",

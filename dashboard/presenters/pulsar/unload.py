@@ -14,10 +14,9 @@ from core.pulsar.placement import Placement
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.preview import Preview, StepPreview
 from core.pulsar.steps.base import policy_changes
-from core.units import by_name, format_ratio, ranks_by_name
+from core.units import by_name, format_ratio, listed, ranks_by_name
 from dashboard.charts.bars import BeforeAfter
 from dashboard.charts.scale import Unit
-from dashboard.presenters.naming import listed
 from dashboard.presenters.pulsar.bundles import rows_of
 from dashboard.presenters.pulsar.policy_edits import plan_sentence as policies_sentence
 

@@ -8,17 +8,23 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from core.arrays import Floats, row_of
+from core.facts import Assumed
 from core.findings.engine import MAX_OF_ONE_CODE
+from core.findings.request import HealthRequest
 from core.findings.verdict import Verdict
+from core.operations.health.pulsar import PulsarHealth, source_of_worst, target_of
+from core.progress import Progress
+from core.pulsar.facts import PulsarFacts
 from core.pulsar.measures import Measures, Target, measure
 from core.pulsar.rules.bundle_facts import (
     RING,
@@ -38,6 +44,7 @@ from core.pulsar.rules.verdict import verdict_of
 from core.pulsar.split.algorithms import SplitLimits
 from core.schemas.pulsar import NAMESPACES
 from core.snapshot import PulsarSnapshot
+from core.snapshot.store import load_manifest
 from core.spark.progress import followed
 from core.spark.pulsar.large.cluster import LargeCluster
 from core.spark.pulsar.large.scan import ROW
@@ -85,6 +92,33 @@ class LargeHealth:
 
     measures: Measures
     verdict: Verdict
+
+
+def spread_health(
+    spark: SparkSession,
+    directory: str,
+    assumed: Assumed,
+    request: HealthRequest,
+    progress: Progress,
+) -> PulsarHealth:
+    """Judge a snapshot directory; see :data:`core.operations.operation.Spread`.
+
+    Raises:
+        ComputeError, JobStoppedError: See :func:`large_health`.
+    """
+    cluster = LargeCluster.of(spark, Path(directory), progress)
+    facts = PulsarFacts(cluster.skeleton, assumed)
+    target = target_of(request, cluster.manifest)
+    found = large_health(cluster, target)
+    snapshot_id, manifest = load_manifest(cluster.directory)
+    return PulsarHealth(
+        snapshot_id=snapshot_id,
+        manifest=manifest,
+        measures=found.measures,
+        verdict=found.verdict,
+        target=target,
+        source=source_of_worst(cluster.skeleton, found.measures, facts.settings),
+    )
 
 
 def large_health(cluster: LargeCluster, target: Target) -> LargeHealth:

@@ -7,13 +7,14 @@ from datetime import timedelta
 import streamlit as st
 
 from core.history.queries.sql import Period
+from core.pegasus.headline import page_answer
 from dashboard import state
 from dashboard.app_pages.pegasus.cluster import level, model, node, settings
 from dashboard.charts.nodes import node_bars
 from dashboard.components import choice, figures, findings, frame, words
 from dashboard.components.pegasus import run_history
 from dashboard.components.pegasus.page import PegasusPage
-from dashboard.presenters.pegasus import cluster, headline
+from dashboard.presenters.pegasus import cluster
 from dashboard.queries.pegasus.node_load import node_trends
 
 SPAN = timedelta(hours=6)
@@ -28,7 +29,7 @@ if facts.columns.node_count == 0:
 period = Period(page.stored.taken_at - SPAN, page.stored.taken_at)
 trends = node_trends(page.config, page.cluster, period)
 figures.key_figures(cluster.key_figures(facts, trends), key="pegasus")
-words.answer(headline.page_answer(facts, page.reading.verdict))
+words.answer(page_answer(facts, page.reading.verdict))
 
 with st.container(key="workbench"):
     left, right = st.columns([0.46, 0.54], gap="medium")

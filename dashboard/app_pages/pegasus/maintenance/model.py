@@ -17,8 +17,7 @@ from core.pegasus.plan.maintenance import (
     REBALANCE_RATE_MB_PER_S,
 )
 from core.pegasus.snapshot import PegasusFacts
-from core.units import pluralize
-from dashboard.presenters.naming import listed
+from core.units import listed, pluralize
 from dashboard.presenters.pegasus.headline import NODE_STATUS_WORDS
 from dashboard.queries.pegasus.plans import MaintenanceOperation
 

@@ -14,16 +14,16 @@ from core.pegasus.app_stat import RATIOS
 from core.pegasus.balance.model import ProposalAction
 from core.pegasus.columns import Floats, PegasusColumns
 from core.pegasus.ddd import DddNode
+from core.pegasus.headline import service_words
 from core.pegasus.health import HealthState
 from core.pegasus.outlook import Outlook, outlooks
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.summary import minimum_2pc, table_notes, unwritable_partitions
-from core.units import format_mb, format_per_s, is_whole, ms_to_datetime, pluralize
+from core.units import format_mb, format_per_s, is_whole, listed, ms_to_datetime, pluralize
 from dashboard.app_pages.pegasus.tables.charts import MAX_MATRIX_TEXT, GridData, MatrixData
 from dashboard.presenters.figures import KeyFigure
-from dashboard.presenters.naming import UNKNOWN, listed
+from dashboard.presenters.naming import UNKNOWN
 from dashboard.presenters.pegasus.cluster import STATE_WORDS, node_labels
-from dashboard.presenters.pegasus.headline import service_words
 
 VIEWS: Final = {
     "overview": (

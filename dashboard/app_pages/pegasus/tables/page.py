@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import streamlit as st
 
+from core.pegasus.headline import unhealthy_count
 from dashboard import state
 from dashboard.app_pages.pegasus.tables import model, view
 from dashboard.components import choice, figures, frame, words
 from dashboard.components.pegasus import run_history
 from dashboard.components.pegasus.page import PegasusPage
 from dashboard.presenters.pegasus import cluster
-from dashboard.presenters.pegasus.headline import unhealthy_count
 
 page = frame.open_page("Tables", PegasusPage)
 facts = page.facts

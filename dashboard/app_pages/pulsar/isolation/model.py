@@ -16,10 +16,9 @@ from core.pulsar.plan.policy.impact import NamespaceChange, PolicyImpact
 from core.pulsar.plan.preview import Preview, overloaded
 from core.pulsar.policy_kinds import policy_kind
 from core.pulsar.serving import ROLES, Serving, ServingRow
-from core.units import format_ratio, is_whole, pluralize
+from core.units import format_ratio, is_whole, listed, pluralize
 from dashboard.legible import searchable
 from dashboard.presenters.figures import KeyFigure
-from dashboard.presenters.naming import listed
 from dashboard.presenters.pulsar.isolation_words import ROLE_WORDS, Violation, row_name
 
 # -- as it is --------------------------------------------------------------------------------------

@@ -24,10 +24,9 @@ from core.planning.limits.rates import RateLimit
 from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, policy_kind
 from core.pulsar.settings import EffectiveSettings
 from core.schemas.pulsar import RATES
-from core.units import UNKNOWN, format_ratio, pluralize
+from core.units import UNKNOWN, format_ratio, listed, pluralize
 from dashboard.app_pages.pulsar.policies.charts import ShareTimelineData
 from dashboard.presenters.figures import KeyFigure
-from dashboard.presenters.naming import listed
 
 if TYPE_CHECKING:
     from core.planning.limits.namespaces import NamespaceUse

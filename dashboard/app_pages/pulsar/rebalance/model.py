@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from core.simulation import RoundResult
-from core.units import format_bytes_per_s, format_ratio, pluralize
+from core.units import format_bytes_per_s, format_ratio, listed, pluralize
 from dashboard.app_pages.pulsar.rebalance.fleets import FleetChange, FleetScenario
-from dashboard.presenters.naming import listed
 from dashboard.presenters.pulsar.rebalance_plan import MAX_DEVIATION, worst_deviation
 
 _NAMED = 3

@@ -17,9 +17,9 @@ from core.pulsar.rules.doctor.answer import group_words
 from core.pulsar.rules.doctor.groups import Comparison
 from core.pulsar.setting_values import typed_value
 from core.pulsar.settings import RELEASES, SETTINGS, EffectiveSettings, Setting, known_setting
-from core.units import UNKNOWN, pluralize
+from core.units import UNKNOWN, listed, pluralize
 from dashboard.presenters.figures import KeyFigure, Status
-from dashboard.presenters.naming import ORIGINS, listed
+from dashboard.presenters.naming import ORIGINS
 from dashboard.presenters.pulsar.sliders import sliders
 
 SETTINGS_TAB: Final = "Settings"

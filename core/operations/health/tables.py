@@ -1,14 +1,14 @@
-"""The tables in which every system answers for the health of its clusters."""
+"""Health of a cluster of any system: its tables, and the lines of its findings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
 
-from core.findings.finding import findings_sentence
+from core.findings.finding import Finding, findings_sentence
 from core.findings.verdict import Verdict
 from core.system import Manifest
 from core.units import datetime_to_ms
@@ -105,4 +105,10 @@ def health_tables(
     }
 
 
-HEALTH_TABLES: Final = {"health": HEALTH, "measures": MEASURES, "findings": FINDINGS}
+def finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
+    """Yield the text of findings."""
+    for item in findings:
+        yield ""
+        yield f"{item.severity.upper():8}{item.sentence}"
+        if item.hint:
+            yield f"{'':8}{item.hint}"

@@ -1,9 +1,8 @@
-"""The diagnosis of each cluster of a fleet."""
+"""Causes of uneven load, proven by simulation, as tables: for jobs."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -12,8 +11,9 @@ import pyarrow as pa
 from core.diagnosis.model import Cause
 from core.diagnosis.request import DiagnoseRequest
 from core.diagnosis.systems import diagnose
-from core.spark.fleet import Operation
-from core.system import Snapshot
+from core.operations.operation import Job, JobSummary, Operation, Rows, Tables, counted_summary
+from core.progress import Progress
+from core.units import pluralize
 
 DIAGNOSES: Final = pa.schema(
     [
@@ -48,15 +48,14 @@ CAUSES: Final = pa.schema(
 """One row a cluster and cause, the first to act on first."""
 
 
-def diagnose_cluster(snapshot: Snapshot, request: DiagnoseRequest) -> Mapping[str, pa.Table]:
+def diagnose_cluster(facts: Any, request: DiagnoseRequest, _: Progress) -> Rows:
     """Return the causes of a cluster's uneven load.
 
     Raises:
-        InputError: Its system has no diagnosis.
         UnknownNameError: The broker, bundle or node of the request is not there.
     """
     started = time.perf_counter()
-    found = diagnose(snapshot, request)
+    found = diagnose(facts.snapshot, request)
     row = {
         "answer": found.answer,
         "causes": len(found.causes),
@@ -79,10 +78,12 @@ def diagnose_cluster(snapshot: Snapshot, request: DiagnoseRequest) -> Mapping[st
         }
         for number, cause in enumerate(found.causes, 1)
     ]
-    return {
-        "diagnoses": pa.Table.from_pylist([row], schema=DIAGNOSES),
-        "causes": pa.Table.from_pylist(rows, schema=CAUSES),
-    }
+    return Rows(
+        {
+            "diagnoses": pa.Table.from_pylist([row], schema=DIAGNOSES),
+            "causes": pa.Table.from_pylist(rows, schema=CAUSES),
+        }
+    )
 
 
 def _effect(cause: Cause) -> dict[str, Any]:
@@ -99,5 +100,27 @@ def _effect(cause: Cause) -> dict[str, Any]:
     }
 
 
-DIAGNOSIS: Final = Operation(diagnose_cluster, {"diagnoses": DIAGNOSES, "causes": CAUSES})
-"""What is wrong on each cluster: facts, and causes of uneven load, proven by simulation."""
+def _summary(found: Tables) -> JobSummary:
+    """Return the number of causes."""
+    causes = found["causes"].num_rows
+    words = f"{pluralize(causes, 'cause')} found." if causes else "no cause found."
+    return counted_summary(found, "diagnoses", words)
+
+
+OPERATION: Final = Operation(
+    name="diagnose",
+    module=__name__,
+    help="""Find the causes of uneven load, verified by simulation.""",
+    request=DiagnoseRequest,
+    answers={"pulsar": diagnose_cluster, "pegasus": diagnose_cluster},
+    job=Job(
+        title="Diagnosis of clusters",
+        question="Which settings, policies or data make the load of each cluster uneven?",
+        tables={
+            "causes": "Each cause with the simulated effect of its fix, best first.",
+            "diagnoses": "Changes tried and summary of each cluster.",
+        },
+        summary=_summary,
+        schemas={"diagnoses": DIAGNOSES, "causes": CAUSES},
+    ),
+)

@@ -1,1 +1,0 @@
-"""The requests that many Pegasus clusters answer at once."""

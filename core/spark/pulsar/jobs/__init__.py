@@ -1,1 +1,0 @@
-"""The requests that many Pulsar clusters answer at once."""
