@@ -228,6 +228,10 @@ def _usage(weights: Mapping[str, float]) -> str:
     return f"CASE WHEN coalesce({measured}) IS NOT NULL THEN greatest({weighed}) END"
 
 
+def _uncounted(snapshot: PulsarSnapshot) -> dict[str, dict[str, int]]:
+    return {"bundles": uncounted_bundles(snapshot)}
+
+
 BUNDLE_MEASURES: Final[Mapping[str, str]] = {"rate": _RATE, "throughput": _THROUGHPUT}
 """SQL over a row of ``bundle_loads``, msg/s and bytes/s."""
 
@@ -235,7 +239,7 @@ PULSAR_RECORD: Final[SystemRecord[PulsarSnapshot]] = SystemRecord(
     system="pulsar",
     tables=PULSAR_TABLES,
     counted=("brokers", "bundles"),
-    uncounted=lambda snapshot: {"bundles": uncounted_bundles(snapshot)},
+    uncounted=_uncounted,
     kinds=PULSAR_KINDS,
     build=PulsarSnapshot.build,
     load=load_snapshot,

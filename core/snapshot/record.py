@@ -109,6 +109,14 @@ class ServerLoad:
 S = TypeVar("S", bound="Storable")
 
 
+def _no_rows(_: Any) -> Mapping[str, Mapping[str, int]]:
+    return {}
+
+
+def _itself(key: str) -> Sequence[str]:
+    return (key,)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemRecord(Generic[S]):
     """Storage of one system's snapshots ``S`` in directories and in the history.
@@ -137,8 +145,8 @@ class SystemRecord(Generic[S]):
     load: Callable[[Path], S]
     events: Callable[[S, S], list[dict[str, Any]]]
     servers: ServerLoad | None = None
-    uncounted: Callable[[S], Mapping[str, Mapping[str, int]]] = lambda _: {}
-    setting_subjects: Callable[[str], Sequence[str]] = lambda key: (key,)
+    uncounted: Callable[[S], Mapping[str, Mapping[str, int]]] = _no_rows
+    setting_subjects: Callable[[str], Sequence[str]] = _itself
 
     def sizes(self, snapshot: S, tables: Sequence[str] | None = None) -> list[str]:
         """Return by table for example ``600 bundles (not counted: 12 heartbeat/SLA)``.

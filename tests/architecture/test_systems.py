@@ -161,7 +161,7 @@ def test_a_layer_has_one_list_of_systems() -> None:
                 if systems <= set(_elements(node)):
                     found.setdefault(layer, []).append(str(path.relative_to(ROOT)))
     assert found == {
-        "core": ["core/spark/systems.py", "core/systems.py"],  # Spark's is of operations to come
+        "core": ["core/systems.py"],
         "connectors": ["connectors/config/kinds.py"],
         "dashboard": ["dashboard/systems.py"] * 2,  # the choices of an option are a literal type
     }
