@@ -13,13 +13,13 @@ from dashboard.cli import systems
 from dashboard.cli.config import systems as known_systems
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import emit
-from dashboard.cli.source import directories
+from dashboard.cli.source import directory_of
 
 app = typer.Typer()
 
 
 def _directory(context: typer.Context, named: Path) -> Path:
-    return directories(context, [named], is_single=True)[0]
+    return directory_of(context, named)
 
 
 @app.command()

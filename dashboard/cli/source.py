@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Final, TypeVar
+from typing import Final, TypeVar
 
 import typer
 
@@ -179,40 +179,21 @@ def labeled(cluster: services.Cluster, snapshot: Taken) -> Taken:
     return snapshot
 
 
-def directories(
-    context: typer.Context, named: list[Path], kind: str = "", *, is_single: bool = False
-) -> list[Path]:
-    """Return the directory of each snapshot that an argument names, until the command ends.
+def directory_of(context: typer.Context, named: Path, kind: str = "") -> Path:
+    """Return the directory of the snapshot that an argument names, until the command ends.
 
     Args:
         context: Of the command.
-        named: Directories, clusters, groups, tags and views.
-        kind: System that the clusters must be of; empty: any.
-        is_single: The command reads one snapshot.
+        named: Directory, cluster, or a group, tag or view of one cluster.
+        kind: System that the cluster must be of; empty: any.
     Raises:
-        UsageFaultError: It reads one, and a group has several.
+        UsageFaultError: A group, tag or view has several clusters.
     """
     if context.resilient_parsing:  # only completed
         return named
     config = context.params.get("config")
-    sources = list(spelled_out(list(map(str, named)), config, kind))
-    if is_single and len(sources) > 1:
-        raise _several(named[0], len(sources))
-    given = snapshot_directories(sources, config, kind)
-    paths: list[Path] = context.with_resource(given)
-    return paths
-
-
-def _directories(context: typer.Context, named: list[Path]) -> list[Path]:
-    return directories(context, named)
-
-
-Snapshots = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="CLUSTER-or-SNAPSHOT",
-        help="Cluster names, group:NAME, tag:NAME, view:NAME, or snapshot directories; with "
-        "several, one result per cluster.",
-        callback=_directories,
-    ),
-]
+    sources = list(spelled_out([str(named)], config, kind))
+    if len(sources) > 1:
+        raise _several(named, len(sources))
+    paths: list[Path] = context.with_resource(snapshot_directories(sources, config, kind))
+    return paths[0]

@@ -17,7 +17,7 @@ from dashboard.cli.config import read_config
 from dashboard.cli.output import warn
 from dashboard.cli.source import (
     check_kind,
-    directories,
+    directory_of,
     is_path,
     labeled,
     unknown_source,
@@ -27,11 +27,7 @@ from dashboard.systems import FIRST
 
 
 def _directory(context: typer.Context, named: Path) -> Path:
-    return directories(context, [named], FIRST, is_single=True)[0]
-
-
-def _directories(context: typer.Context, named: list[Path]) -> list[Path]:
-    return directories(context, named, FIRST)
+    return directory_of(context, named, FIRST)
 
 
 Snapshot = Annotated[
@@ -40,15 +36,6 @@ Snapshot = Annotated[
         metavar="CLUSTER-or-SNAPSHOT",
         help="Cluster name, or snapshot directory.",
         callback=_directory,
-    ),
-]
-Snapshots = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="CLUSTER-or-SNAPSHOT",
-        help="Cluster names, group:NAME, tag:NAME, view:NAME, or snapshot directories; with "
-        "several, one result per cluster.",
-        callback=_directories,
     ),
 ]
 
