@@ -179,7 +179,7 @@ def test_examples_of_contributing_apply(tmp_path: Path) -> None:
                 (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / file, tmp_path / file)
         applied = subprocess.run(
-            ["git", "apply", "-C0", str(diff)],
+            ["git", "apply", "-C1", str(diff)],
             cwd=tmp_path,
             check=False,
             capture_output=True,

@@ -37,7 +37,7 @@ def test_examples_work(tmp_path: Path) -> None:
     (tmp_path / "dashboard" / "guides").symlink_to(Path("..") / "docs" / "guides")
     for name in EXAMPLES:
         diff = ROOT / "docs" / "examples" / f"{name}.diff"
-        subprocess.run(["git", "apply", "-C0", str(diff)], cwd=tmp_path, check=True)
+        subprocess.run(["git", "apply", "-C1", str(diff)], cwd=tmp_path, check=True)
     for command in (("ruff", "check", "."), ("mypy",), ("pytest", "-q", *TESTS)):
         done = subprocess.run(
             [sys.executable, "-m", *command],
