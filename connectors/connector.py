@@ -7,7 +7,8 @@ lists them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,8 +17,17 @@ from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.journal.journal import SqlJournal
 from core.actions.ports import Cluster
 from core.history.analysis.accuracy.shadow import Shadow
+from core.plan.model import Plan
 from core.snapshot.store import Storable
 from core.systems import KnownSystem
+
+ExecutedPlans = Callable[[datetime, datetime], Sequence[Plan]]
+"""Plans of a cluster with a step that began between two moments, aware UTC."""
+
+
+def no_plans(_since: datetime, _until: datetime) -> Sequence[Plan]:
+    """Return no plan: there is no journal."""
+    return ()
 
 
 class Collector(Protocol):
@@ -82,11 +92,17 @@ class Connector(Protocol):
         """The system."""
         ...
 
-    def collector(self, cluster: ClusterConfig, latest: Path | None = None) -> Collector:
+    def collector(
+        self,
+        cluster: ClusterConfig,
+        latest: Path | None = None,
+        plans: ExecutedPlans = no_plans,
+    ) -> Collector:
         """Return the collector of a cluster.
 
         Args:
             latest: Directory of its newest snapshot, which may have more than one reading gives.
+            plans: Returns the plans of the cluster that runs executed between two moments.
         Raises:
             ConfigError: A secret or certificate cannot be read.
         """

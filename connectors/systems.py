@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from pkgutil import resolve_name
 from typing import Final
 
 from connectors.access.key import key_path, signature_check
 from connectors.config.kinds import KINDS
 from connectors.config.model import ClusterConfig, TrimtabConfig
-from connectors.connector import Connector, OpenCluster
+from connectors.connector import Connector, ExecutedPlans, OpenCluster
 from connectors.journal.journal import SqlJournal
-from core.errors import ConfigError
+from core.actions.runs import fold
+from core.errors import ConfigError, OpsError
+from core.plan.model import Plan
 from core.systems import KnownSystem, steps_of
 
 CONNECTORS: Final[tuple[Connector, ...]] = tuple(
@@ -62,6 +65,28 @@ def open_journal(config: TrimtabConfig) -> SqlJournal:
     """
     is_genuine = signature_check(key_path(config.access))
     return SqlJournal(config.journal_address, steps_of(systems_of(config)), is_genuine)
+
+
+def plans_of(config: TrimtabConfig, cluster: ClusterConfig) -> ExecutedPlans:
+    """Return the function that reads the executed plans of a cluster in the journal.
+
+    It returns none while the journal cannot be read: a snapshot does not depend on it.
+    """
+
+    def executed(since: datetime, until: datetime) -> list[Plan]:
+        try:
+            journal = open_journal(config)
+        except OpsError:
+            return []
+        try:
+            runs = journal.runs_acting(cluster.name, since, until)
+            return [fold(journal.entries(run_id=run_id)).plan for run_id in runs]
+        except OpsError:
+            return []
+        finally:
+            journal.close()
+
+    return executed
 
 
 def connector_of(config: TrimtabConfig, cluster: ClusterConfig) -> Connector:

@@ -9,7 +9,7 @@ from typing import Final
 
 from connectors.check import CheckResult
 from connectors.config.model import ClusterConfig, TrimtabConfig
-from connectors.connector import Connector
+from connectors.connector import Connector, ExecutedPlans, no_plans
 from connectors.journal.journal import SqlJournal
 from connectors.pegasus.acting.cluster import PegasusCluster
 from connectors.pegasus.acting.pending import PendingProposals
@@ -28,8 +28,14 @@ class PegasusConnector:
 
     system: KnownSystem = SYSTEM
 
-    def collector(self, cluster: ClusterConfig, latest: Path | None = None) -> PegasusCollector:
+    def collector(
+        self,
+        cluster: ClusterConfig,
+        latest: Path | None = None,
+        plans: ExecutedPlans = no_plans,
+    ) -> PegasusCollector:
         """Return the collector of a cluster; it continues from the latest snapshot."""
+        del plans  # a node keeps no replica by chance: one that gave up all of them was drained
         collector = PegasusCollector(cluster)
         if latest is not None:
             # a damaged one, or another version's: it begins from nothing

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.config.model import ClusterConfig
+from connectors.connector import ExecutedPlans, no_plans
 from connectors.pulsar.admin.capture import ADMIN, RestCapture, RestFacts
 from connectors.pulsar.admin.client import AdminClient, quoted
 from connectors.pulsar.admin.parse import BrokerTopics, topics_table
@@ -63,14 +64,18 @@ Runtime = Mapping[str, Mapping[str, str]]
 class PulsarCollector:
     """Takes snapshots of one cluster, over one ZooKeeper session and one pool of connections.
 
+    Args:
+        config: The cluster.
+        plans: Returns the plans that runs executed between two moments.
     Attributes:
         changed: Set when a broker came or went since the last capture began.
     Raises:
         ConfigError: A secret or certificate cannot be read.
     """
 
-    def __init__(self, config: ClusterConfig) -> None:
+    def __init__(self, config: ClusterConfig, plans: ExecutedPlans = no_plans) -> None:
         self.config = config
+        self._plans = plans
         self.changed = threading.Event()
         self._client = AdminClient(config) if config.admin_urls else None
         self._rest = RestCapture(config, self._client) if self._client else None
@@ -118,7 +123,7 @@ class PulsarCollector:
         built = PulsarSnapshot.build(
             _timed(manifest, monotonic() - began, datetime.now(UTC)), tables
         )
-        self._before = with_emptied(built, self._before)
+        self._before = with_emptied(built, self._before, self._plans)
         return self._before
 
     def recall(self, snapshot: PulsarSnapshot) -> None:

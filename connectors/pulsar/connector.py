@@ -10,7 +10,7 @@ from typing import Final
 
 from connectors.check import CheckResult
 from connectors.config.model import ClusterConfig, TrimtabConfig
-from connectors.connector import Connector
+from connectors.connector import Connector, ExecutedPlans, no_plans
 from connectors.journal.journal import SqlJournal
 from connectors.pulsar.acting.cluster import PulsarCluster
 from connectors.pulsar.check import check_cluster
@@ -30,9 +30,14 @@ class PulsarConnector:
 
     system: KnownSystem = SYSTEM
 
-    def collector(self, cluster: ClusterConfig, latest: Path | None = None) -> PulsarCollector:
+    def collector(
+        self,
+        cluster: ClusterConfig,
+        latest: Path | None = None,
+        plans: ExecutedPlans = no_plans,
+    ) -> PulsarCollector:
         """Return the collector of a cluster; drained brokers are as in the latest snapshot."""
-        collector = PulsarCollector(cluster)
+        collector = PulsarCollector(cluster, plans)
         if latest is not None:
             # a damaged one, or another version's: it begins from nothing
             with contextlib.suppress(OpsError, LookupError, TypeError, ValueError):

@@ -26,7 +26,7 @@ from connectors.config.private import keep_private
 from connectors.connector import Collector, Observer
 from connectors.recording.loop import Recording
 from connectors.recording.status import RecordingStatus
-from connectors.systems import connector_of
+from connectors.systems import connector_of, plans_of
 from connectors.transport.deadline import unless
 from core.errors import InvariantError, OpsError
 from core.files import write_whole
@@ -226,7 +226,8 @@ class _Loop:
     def _collector(self) -> Collector:
         """Return the collector; it continues from the newest snapshot."""
         latest = self._snapshot_store.latest(self._cluster.name, _now())
-        return self._connector.collector(self._cluster, None if latest is None else latest.path)
+        path = None if latest is None else latest.path
+        return self._connector.collector(self._cluster, path, plans_of(self._config, self._cluster))
 
     def _rest(self, collector: Collector | None, rest_s: float) -> None:
         """Wait for the next turn; a broker that comes or goes brings it forward."""

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from core.arrays import Bools, Floats
-from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio
+from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio, listed
 
 _FORMATS: Final[Mapping[str, Callable[[float], str]]] = {
     "ratio": format_ratio,
@@ -61,6 +61,18 @@ class Spread:
     def unknown_count(self) -> int:
         """Brokers whose value should be known and is not."""
         return len(self.brokers) - int(self.is_set_aside.sum()) - self.known_count
+
+    @cached_property
+    def set_aside_names(self) -> tuple[str, ...]:
+        """Brokers that are empty on purpose."""
+        return tuple(self.brokers[row] for row in np.flatnonzero(self.is_set_aside))
+
+    @cached_property
+    def excluded(self) -> str:
+        """Brokers that are not compared, each with the reason; "" if none."""
+        unknown = [self.brokers[row] for row in np.flatnonzero(~self.known & ~self.is_set_aside)]
+        reasons = (("drained", self.set_aside_names), ("load unknown", unknown))
+        return "; ".join(f"{listed(names, 3)} ({why})" for why, names in reasons if names)
 
     @cached_property
     def _counted(self) -> Floats:

@@ -26,6 +26,7 @@ from core.pulsar.placement.filters import ANTI_AFFINITY, run_filters
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, Floats, LoadView
 from core.snapshot import PulsarSnapshot
+from core.units import listed
 
 Held = Literal["broker_bound", "excluded", "recently_moved", "unknown"]
 HELD: Final[tuple[Held, ...]] = ("broker_bound", "excluded", "recently_moved", "unknown")
@@ -76,6 +77,7 @@ class FleetColumns:
     clients: Floats
     points: Floats
     held_bytes: Floats
+    excluded: str
 
     @property
     def load(self) -> Floats:
@@ -110,7 +112,7 @@ def lay_out(
         )
     )
     fleet = _by_traffic(
-        view, settings, request, KnownLoad(load.values, load.known, traffic, clients)
+        view, settings, request, KnownLoad(load.values, load.known, traffic, clients, load.excluded)
     )
     if request.load_measure == "throughput":
         return fleet
@@ -125,7 +127,11 @@ def lay_out_view(
     """Lay the load out as a leader has it, by throughput; the clients of bundles are unknown."""
     unknown = np.full(view.bundles.size, np.nan)
     known = np.isfinite(view.broker_throughput) & view.has_report
-    load = KnownLoad(view.broker_throughput, known, view.bundle_throughput, unknown)
+    lost = [
+        name for name, is_known in zip(view.brokers, known.tolist(), strict=True) if not is_known
+    ]
+    excluded = f"{listed(lost, 3)} (load unknown)" if lost else ""
+    load = KnownLoad(view.broker_throughput, known, view.bundle_throughput, unknown, excluded)
     return _by_traffic(view, settings, request, load)
 
 
@@ -133,6 +139,7 @@ class KnownLoad(NamedTuple):
     """Known load of each broker and each bundle.
 
     Attributes:
+        excluded: Brokers that are not compared, each with the reason; "" if none.
         values: ``(b,)``: load, bytes/s; for usage, which replaces it later, weighted ratio.
         known: ``(b,)``: it is known.
         traffic: ``(n,)``: of every bundle, bytes/s; NaN where unknown.
@@ -143,6 +150,7 @@ class KnownLoad(NamedTuple):
     known: Flags
     traffic: Floats
     clients: Floats
+    excluded: str
 
 
 def _by_traffic(
@@ -174,6 +182,7 @@ def _by_traffic(
         clients=clients[rows],
         points=np.nan_to_num(clients[rows]) + topics + rates / _MSGS_PER_POINT,
         held_bytes=_held_bytes(view, held, traffic),
+        excluded=load.excluded,
     )
 
 

@@ -171,13 +171,9 @@ def _enough(proposal: Proposal, relief: float | None) -> str:
 
 
 def _notes(fleet: FleetColumns) -> tuple[str, ...]:
-    unknown = int((~fleet.known).sum())
     notes = list(fleet.view.notes)
-    if unknown:
-        notes.append(
-            f"The load of {pluralize(unknown, 'broker')} is unknown; they are excluded as "
-            "source and destination."
-        )
+    if fleet.excluded:
+        notes.append(f"Excluded as source and destination: {fleet.excluded}.")
     silent = int(np.isnan(fleet.clients).sum())
     if silent:
         notes.append(f"The clients of {pluralize(silent, 'bundle')} are unknown and count as 0.")

@@ -1,27 +1,68 @@
-"""Since when brokers are empty that gave up their bundles while they ran: drained ones.
+"""Since when brokers are empty that a plan drained.
 
-A new or restarted broker is empty as well. It differs in what was seen before: a drained broker
-owned bundles in one snapshot and none in the next, its process the same in both.
+An empty broker is a destination like any other: a new one, a restarted one, and one whose only
+bundle was moved elsewhere or back. It is *drained* if it owned bundles in one snapshot and none in
+the next, its process the same in both, and a plan in between drained it (:func:`drained_by`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
 import numpy as np
 import pyarrow as pa
 
+from core.plan.model import Plan
 from core.pulsar.measures import owned_bundle_counts
+from core.pulsar.steps.unload import UnloadBundle
 from core.snapshot import PulsarSnapshot
 from core.units import datetime_to_ms
 
 _COLUMNS = ("broker", "started_at", "emptied_at")
+_FEWEST: Final = 2
+"""Bundles that a plan unloads at least to drain a broker: one alone is a move like any other."""
+_STEP_LASTS: Final = timedelta(minutes=5)
+"""The step that moved the last bundle may have begun before the earlier snapshot."""
 
 
-def with_emptied(snapshot: PulsarSnapshot, before: PulsarSnapshot | None) -> PulsarSnapshot:
+def drained_by(plans: Iterable[Plan]) -> frozenset[str]:
+    """Return the brokers that plans drain: they unload bundles of no other broker.
+
+    An undo drains none: it restores what was before. Nor does a plan with a single bundle, or one
+    with steps of another kind.
+    """
+    found: set[str] = set()
+    for plan in plans:
+        owners = {step.owner if isinstance(step, UnloadBundle) else None for step in plan.steps}
+        if plan.undoes is None and len(plan.steps) >= _FEWEST and len(owners) == 1:
+            found |= owners - {None}  # type: ignore[arg-type]  # None is taken out
+    return frozenset(found)
+
+
+def _drained_since(
+    before: PulsarSnapshot,
+    snapshot: PulsarSnapshot,
+    plans: Callable[[datetime, datetime], Iterable[Plan]] | None,
+) -> frozenset[str]:
+    if plans is None:
+        return frozenset()
+    return drained_by(plans(before.manifest.taken_at - _STEP_LASTS, snapshot.manifest.taken_at))
+
+
+def with_emptied(
+    snapshot: PulsarSnapshot,
+    before: PulsarSnapshot | None,
+    plans: Callable[[datetime, datetime], Iterable[Plan]] | None = None,
+) -> PulsarSnapshot:
     """Return a snapshot whose brokers have ``emptied_at``.
 
     Args:
         snapshot: A new one.
         before: The one before it; ``None`` if there is none.
+        plans: Returns the plans that were executed between two moments; called only if a broker
+            became empty. ``None``: no broker is drained anew.
     """
     if before is None or not snapshot.bundles.num_rows:
         return snapshot
@@ -33,6 +74,7 @@ def with_emptied(snapshot: PulsarSnapshot, before: PulsarSnapshot | None) -> Pul
         )
     }
     now_ms = datetime_to_ms(snapshot.manifest.taken_at)
+    drained: Collection[str] | None = None
     found: list[int | None] = []
     for row, count in zip(snapshot.brokers.select(_COLUMNS).to_pylist(), held, strict=True):
         earlier, count_before = known.get(row["broker"], (None, np.nan))
@@ -41,8 +83,11 @@ def with_emptied(snapshot: PulsarSnapshot, before: PulsarSnapshot | None) -> Pul
             found.append(None)
         elif earlier["emptied_at"] is not None:
             found.append(earlier["emptied_at"])
+        elif count_before > 0:
+            drained = _drained_since(before, snapshot, plans) if drained is None else drained
+            found.append(now_ms if row["broker"] in drained else None)
         else:
-            found.append(now_ms if count_before > 0 else None)
+            found.append(None)
     if not any(found):
         return snapshot
     at = snapshot.brokers.schema.get_field_index("emptied_at")

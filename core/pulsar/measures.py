@@ -223,6 +223,16 @@ def drained(emptied_at: Floats, counts: Floats) -> Bools | None:
     return found if found.any() else None
 
 
+def drained_rows(brokers: pa.Table) -> Bools:
+    """Return which rows of a brokers table are drained; none in a table without ``emptied_at``.
+
+    For tables without bundles: ``emptied_at`` is null as soon as a broker owns one again.
+    """
+    if "emptied_at" not in brokers.column_names:
+        return np.zeros(brokers.num_rows, np.bool_)
+    return np.asarray(np.isfinite(column_values(brokers, "emptied_at")))
+
+
 def owned_bundle_counts(snapshot: PulsarSnapshot) -> Floats:
     """Return the number of movable bundles per owner, shape ``(n_brokers,)``.
 

@@ -33,6 +33,7 @@ class HeatmapData:
         unit: Unit of the values.
         label: Name of the measure.
         tolerance_ratio: Half width of the target band around the mean, as a share of the mean.
+        aside: Brokers that are drained now: not compared with the mean.
     """
 
     rows: Sequence[str]
@@ -44,6 +45,7 @@ class HeatmapData:
     unit: Unit
     label: str
     tolerance_ratio: float
+    aside: Sequence[str] = ()
 
 
 @drawn_once
@@ -170,8 +172,11 @@ def _add_last(figure: go.Figure, data: HeatmapData, factor: float) -> None:
             orientation="h",
             marker_color=distance_colors(last, mean, data.tolerance_ratio),
             customdata=[
-                [text_of(float(value), data.unit), deviation_text(float(value), mean)]
-                for value in last
+                [
+                    text_of(float(value), data.unit),
+                    "drained" if name in data.aside else deviation_text(float(value), mean),
+                ]
+                for name, value in zip(data.rows, last, strict=True)
             ],
             hovertemplate="%{y}<br><b>%{customdata[0]}</b>, %{customdata[1]}<extra></extra>",
         ),

@@ -656,11 +656,12 @@ def snapshot_of(config: TrimtabConfig, cluster: ClusterConfig) -> Storable:
     Raises:
         RemoteError: Nothing at all could be read.
     """
-    from connectors.systems import connector_of  # noqa: PLC0415  # commands must start fast
+    from connectors.systems import connector_of, plans_of  # noqa: PLC0415  # commands start fast
 
     latest = snapshot_store(config).latest(cluster.name, now())
     connector = connector_of(config, cluster)
-    collector = connector.collector(cluster, None if latest is None else latest.path)
+    path = None if latest is None else latest.path
+    collector = connector.collector(cluster, path, plans_of(config, cluster))
     try:
         storable: Storable = collector.collect()
     finally:

@@ -421,7 +421,7 @@ class QueueConnector:
     def __init__(self, cluster: QueueCluster) -> None:
         self.cluster = cluster
 
-    def collector(self, cluster, latest=None) -> QueueCluster:
+    def collector(self, cluster, latest=None, plans=None) -> QueueCluster:
         return self.cluster
 
     def open(self, cluster, limits=None, journal=None) -> OpenQueues:

@@ -195,7 +195,7 @@ def test_unload_remarks_are_grouped_and_the_many_are_counted():
 @pytest.mark.parametrize("quantity", unload.QUANTITIES)
 def test_before_and_after_of_every_quantity_covers_the_touched_brokers(quantity):
     _, preview = previewed(2)
-    data = unload.before_after(preview.before_after, quantity, 0.2)
+    data = unload.before_after(preview, quantity)
     touched = [row["broker"] for row in preview.before_after.to_pylist() if row["is_touched"]]
     assert set(touched) <= set(data.brokers)
     assert (data.low <= data.after + 1e-9).all()

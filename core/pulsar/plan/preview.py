@@ -16,6 +16,7 @@ from core.arrays import column_values, row_of
 from core.errors import InvariantError, PlanConflictError
 from core.plan.model import Plan
 from core.pulsar.cluster import BrokerLoads
+from core.pulsar.liveness import loads_of
 from core.pulsar.load_transfer import (
     CARRIED,
     RESOURCES,
@@ -378,7 +379,7 @@ def _web_urls(snapshot: PulsarSnapshot) -> dict[str, str]:
 def _before_after(
     snapshot: PulsarSnapshot, settings: EffectiveSettings, shift: LoadChange
 ) -> pa.Table:
-    brokers = snapshot.brokers
+    brokers, loads = snapshot.brokers, loads_of(snapshot)
     count = brokers.num_rows
     is_touched = np.zeros(count, np.bool_)
     is_touched[shift.touched] = True
@@ -397,7 +398,7 @@ def _before_after(
         before = (
             owned_bundle_counts(snapshot)
             if name == "bundle_count"
-            else sum(column_values(brokers, part) for part in parts)
+            else sum(column_values(loads, part) for part in parts)
         )
         delta = sum(shift.delta[:, :, CARRIED.index(part)] for part in parts)
         mean = sum(shift.expected[:, CARRIED.index(part)] for part in parts)

@@ -46,16 +46,16 @@ def draw_bars(preview: Preview) -> None:
         label_visibility="collapsed",
     )
     figures.chart(
-        before_after_bars(
-            presenter.before_after(
-                preview.before_after,
-                quantity or "traffic",
-                preview.measures_before.target.bound,
-            )
-        ),
+        before_after_bars(presenter.before_after(preview, quantity or "traffic")),
         key="plan_before_after",
         alt=f"{quantity} by broker before and after the moves",
     )
+    _draw_excluded(preview.measures_after.throughput)
+
+
+def _draw_excluded(spread: Spread) -> None:
+    if spread.excluded:
+        st.caption(words.plain(f"Not compared: {spread.excluded}."))
 
 
 def draw_deviations(
@@ -86,6 +86,7 @@ def draw_deviations(
         st.caption(
             f"The {MAX_A_SIDE} highest and lowest; {pluralize(pairs.left_out, 'broker')} omitted."
         )
+    _draw_excluded(before)
 
 
 _DEVIATIONS: Final = "Deviation of the brokers from the mean, now and after"

@@ -82,14 +82,17 @@ def _takers(plan: Plan, steps: tuple[StepPreview, ...]) -> str:
     return f"possible destinations: {listed(destinations, 3)} (placed by {plan.strategy.name})"
 
 
-def before_after(table: pa.Table, quantity: str, target_ratio: float) -> BeforeAfter:
+def before_after(preview: Preview, quantity: str) -> BeforeAfter:
     """Return the chart's numbers: touched brokers first, then the extremes, at most 24.
 
+    The mean is that of the headline: over the brokers that are compared after the plan.
+
     Args:
-        table: Of :data:`core.pulsar.plan.preview.BEFORE_AFTER`.
+        preview: Of a plan.
         quantity: Key of :data:`QUANTITIES`.
-        target_ratio: Half width of the target band.
     """
+    compared = pa.array(~preview.measures_after.throughput.is_set_aside)
+    table = preview.before_after.filter(compared)
     name, unit = QUANTITIES[quantity]
     columns = {
         moment: np.array(table[f"{name}_{moment}"].cast(pa.float64()), dtype=np.float64)
@@ -107,7 +110,7 @@ def before_after(table: pa.Table, quantity: str, target_ratio: float) -> BeforeA
         low=columns["low"][order],
         high=columns["high"][order],
         mean_after=float(known.mean()) if known.size else float("nan"),
-        tolerance_ratio=target_ratio,
+        tolerance_ratio=preview.measures_before.target.bound,
         unit=unit,
     )
 

@@ -131,7 +131,9 @@ _UNREADABLE: Final = (OSError, pa.ArrowException)
 def _broker_columns(stored: CachedSnapshot) -> pa.Table | None:
     """Broker loads of one saved snapshot; ``None`` when it was dropped meanwhile or is damaged."""
     try:
-        table = pq.read_table(stored.path / "brokers.parquet", columns=list(BROKER_COLUMNS))
+        table = pq.read_table(
+            stored.path / "brokers.parquet", columns=[*BROKER_COLUMNS, "emptied_at"]
+        )
     except _UNREADABLE:
         return None
     return table.cast(

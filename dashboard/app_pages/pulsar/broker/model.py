@@ -18,7 +18,7 @@ from core.findings.finding import Finding
 from core.findings.verdict import PROBLEMS
 from core.pulsar.liveness import ALIVE, liveness_of, loads_of
 from core.pulsar.load import limiting_resource, resource_weights, weighted_max_usage
-from core.pulsar.measures import Measures
+from core.pulsar.measures import Measures, drained_rows
 from core.pulsar.rules.broker_metrics import BrokerMetrics
 from core.pulsar.settings import EffectiveSettings
 from core.schemas.pulsar import RESOURCES
@@ -141,7 +141,7 @@ def past(
     values = np.full(shape, np.nan)
     for at, (_, table) in enumerate(history):
         usage = weighted_max_usage(table, settings)
-        known = usage[np.isfinite(usage)]
+        known = usage[np.isfinite(usage) & ~drained_rows(table)]
         values[at, 1] = known.mean() if known.size else np.nan
         row = pc.index(table["broker"], broker).as_py()
         if row < 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from threading import Lock
@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from core.arrays import column_values
+from core.arrays import Bools, column_values
 from core.errors import UnknownNameError
 from core.findings.measures import Spread
 from core.pulsar.liveness import ALIVE, liveness_of, loads_of
 from core.pulsar.load import limiting_resource, resource_weights, weighted_max_usage
-from core.pulsar.measures import BundleCounts, Measures
+from core.pulsar.measures import BundleCounts, Measures, drained_rows
 from core.pulsar.rules.broker_metrics import BrokerMetrics
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import PulsarSnapshot
@@ -30,6 +30,7 @@ from core.units import (
     format_deviation,
     format_msgs_per_s,
     format_ratio,
+    listed,
     pluralize,
     ranks_by_name,
 )
@@ -111,6 +112,7 @@ def heatmap_data(
     tolerance_ratio: float,
     *,
     max_rows: int = MAX_ROWS,
+    aside: Collection[str] = (),
 ) -> HeatmapData:
     """Return the brokers with the largest last value over time, and the whole fleet's spread.
 
@@ -120,17 +122,22 @@ def heatmap_data(
         settings: Give the weights of the resources.
         tolerance_ratio: Half width of the target band.
         max_rows: At most so many brokers are drawn; the fleet's mean is over all of them.
+        aside: Brokers that are drained now: no part of the last mean.
     """
-    names, grid = _grid(history, measure, settings)
+    names, grid, is_aside = _grid(history, measure, settings)
+    if history:
+        is_aside[:, -1] |= np.isin(names, list(aside))
+    compared = np.where(is_aside, np.nan, grid)
     last = grid[:, -1] if history else np.zeros(0)
     order = _highest_first(last, names.tolist(), unknown=-1.0)[:max_rows]
     return HeatmapData(
         rows=[str(name) for name in names[order]],
         times=[moment for moment, _ in history],
         values=grid[order],
-        fleet_mean=_over_known(grid, np.nanmean),
-        fleet_low=_over_known(grid, np.nanmin),
-        fleet_high=_over_known(grid, np.nanmax),
+        fleet_mean=_over_known(compared, np.nanmean),
+        fleet_low=_over_known(compared, np.nanmin),
+        fleet_high=_over_known(compared, np.nanmax),
+        aside=tuple(sorted(aside)),
         unit=measure.unit,
         label=measure.label,
         tolerance_ratio=tolerance_ratio,
@@ -141,14 +148,16 @@ def _grid(
     history: Sequence[tuple[datetime, pa.Table]],
     measure: BrokerMeasure,
     settings: EffectiveSettings,
-) -> tuple[NDArray[np.str_], Floats]:
-    """Return the brokers, and a measure of each at each time; NaN where unknown."""
+) -> tuple[NDArray[np.str_], Floats, Bools]:
+    """Return the brokers, a measure of each at each time (NaN: unknown) and if it was drained."""
     names = _union(table["broker"] for _, table in history)
     grid = np.full((len(names), len(history)), np.nan)
+    is_aside = np.zeros(grid.shape, np.bool_)
     for column, (_, table) in enumerate(history):
         rows = np.searchsorted(names, table["broker"].to_numpy(zero_copy_only=False).astype(str))
         grid[rows, column] = measure.values(table, settings)
-    return names, grid
+        is_aside[rows, column] = drained_rows(table)
+    return names, grid, is_aside
 
 
 def trends(
@@ -166,7 +175,7 @@ def trends(
         brokers: Rows of the answer; those beyond :data:`MAX_TRENDS` have none.
     """
     step = max(1, -(-len(history) // _TREND_POINTS))
-    names, grid = _grid(history[::-step][::-1], measure, settings)
+    names, grid, _ = _grid(history[::-step][::-1], measure, settings)
     shown = grid * (1.0 if measure.unit != "ratio" else 100.0)
     row_of = {str(name): row for row, name in enumerate(names.tolist())}
     return [
@@ -382,9 +391,13 @@ def _pair(table: pa.Table, name: str) -> Floats:
 
 
 def heatmap_note(data: HeatmapData, *, total: int) -> str:
-    """Return the note about brokers omitted from the heatmap; empty if none."""
+    """Return the note about brokers that are not drawn or not compared; empty if none."""
     shown = len(data.rows)
-    return "" if shown >= total else f"{shown} hottest of {total:,} brokers"
+    parts = [
+        "" if shown >= total else f"{shown} hottest of {total:,} brokers",
+        f"not compared: {listed(data.aside, 3)} (drained)" if data.aside else "",
+    ]
+    return " · ".join(part for part in parts if part)
 
 
 def subtitle(measures: Measures, dead: int = 0) -> str:
@@ -504,7 +517,7 @@ def _known_values(table: pa.Table, measure: BrokerMeasure, settings: EffectiveSe
     if found is not None and found[0] is table and found[1] is settings:
         return found[2]
     values = measure.values(table, settings)
-    known = values[np.isfinite(values)]
+    known = values[np.isfinite(values) & ~drained_rows(table)]
     with _lock:
         _values[key] = (table, settings, known)
     return known

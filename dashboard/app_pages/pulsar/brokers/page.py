@@ -62,7 +62,9 @@ history = believed(recorded, snapshot, settings)
 with numbers:
     found = model.key_figures(snapshot, measures, settings, history, reading.movable)
     figures.key_figures(found, key="brokers")
-data = model.heatmap_data(history, measure, settings, measures.target.bound)
+data = model.heatmap_data(
+    history, measure, settings, measures.target.bound, aside=measures.throughput.set_aside_names
+)
 note.caption(words.plain(model.heatmap_note(data, total=snapshot.brokers.num_rows)))
 figures.chart(
     broker_heatmap(data),

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from core.arrays import column_values
+from core.pulsar.measures import drained_rows
 
 
 def trends(history: Sequence[tuple[datetime, pa.Table]]) -> tuple[list[float], list[float]]:
@@ -25,7 +26,7 @@ def trends(history: Sequence[tuple[datetime, pa.Table]]) -> tuple[list[float], l
         load = column_values(table, "msg_throughput_in") + column_values(
             table, "msg_throughput_out"
         )
-        known = load[np.isfinite(load)]
+        known = load[np.isfinite(load) & ~drained_rows(table)]
         if known.size and known.mean() > 0:
             deviations.append(float((known.max() / known.mean() - 1) * 100))
             traffic.append(float(known.sum() / 1e6))
