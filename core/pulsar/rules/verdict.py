@@ -147,10 +147,12 @@ class _Case:
         """Ownership entries are in ZooKeeper, or in the channel of the extensible manager."""
         bundles = self._snapshot.bundles
         if self._bundles_elsewhere:
-            claims = self._snapshot.manifest.tables.get("claims")
-            is_read = claims is not None and bool(claims.rows)
-            what = "ownership sessions are evaluated only for snapshots in memory"
-            return what if is_read else self._absent(_NO_ENTRIES)
+            manifest = self._snapshot.manifest
+            claims = manifest.tables.get("claims")
+            is_unread = manifest.load_manager != "extensible" and not (claims and claims.rows)
+            if is_unread:
+                return self._absent(_NO_ENTRIES)
+            return "ownership sessions are evaluated only for snapshots in memory"
         entry = self._snapshot.manifest.tables.get("bundles")
         if entry is not None and entry.coverage_ratio is not None and entry.coverage_ratio < 1:
             return f"{entry.rows:,} of {entry.expected or 0:,} bundles were read"
