@@ -73,8 +73,8 @@ _RULES: Final = """<style>
   position: relative; width: fit-content; outline: none; box-shadow: none;
 }
 [data-testid="stMain"] h1:focus-visible::after {
-  content: ""; position: absolute; inset: 0 -0.5rem 0.5rem; pointer-events: none;
-  border: 2px solid light-dark(#0b6478, #6cc3d8); border-radius: 4px;
+  content: ""; position: absolute; inset: 0 0 0.5rem; pointer-events: none;
+  border-bottom: 2px solid light-dark(#0b6478, #6cc3d8);
 }
 body :is(a, button, pre, [role="tab"]):focus-visible {
   outline: 2px solid light-dark(#0b6478, #6cc3d8); outline-offset: 1px; box-shadow: none;

@@ -142,3 +142,19 @@ def test_what_would_have_prevented_it_comes_with_its_lines(site, monkeypatch):
     [code] = [one.value for one in app.code]
     command = "trimtab set fleet minUnloadMessage=500 --plan plan.json"
     assert code.splitlines() == [command, line]
+
+
+@pytest.mark.parametrize(
+    ("progress", "expected"),
+    [
+        (None, (0.0, "Waiting for another search.")),
+        (model.SearchProgress(0, 1.0), (0.0, "Reading the history.")),
+        (model.SearchProgress(3, 1.0, 0, "simulating changes"), (0.0, "Simulating changes.")),
+        (
+            model.SearchProgress(3, 1.0, 12, "reading recorded minutes"),
+            (0.25, "Reading recorded minutes: 3 of 12."),
+        ),
+    ],
+)
+def test_a_search_on_recorded_time_shows_its_step(progress, expected):
+    assert model.replay_progress(progress) == expected

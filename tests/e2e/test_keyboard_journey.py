@@ -127,10 +127,10 @@ RING = """() => {
     size: parseFloat(getComputedStyle(text).fontSize),
   }
 }"""
-"""Where the ring around a focused heading ends, and where the line below it begins."""
+"""Where the line under a focused heading ends, and where the caption begins."""
 
 
-def test_the_ring_of_a_heading_ends_above_the_letters_below_it(site, tab):
+def test_the_line_under_a_focused_heading_ends_above_the_caption(site, tab):
     broker = site[1]
     page = tab.open(f"brokers?refresh=off&broker={broker}")
     tab.settle()

@@ -87,7 +87,8 @@ class PeriodDiagnosis:
         back = f", {self.returned:,} returned" if self.returned else ""
         found = f"Last {length}: {pluralize(self.moves, 'move')}{back}."
         if self.worst.causes:
-            found += f" Cause: {self.worst.causes[0].code.replace('_', ' ')}."
+            cause = self.worst.causes[0]
+            found += f" Cause: {cause.title or cause.code.replace('_', ' ')}."
         best = self.prevention.best
         return found if best is None else f"{found} Prevented by: {best.label}."
 

@@ -237,12 +237,27 @@ class SearchProgress:
     """Progress of the search of a diagnosis.
 
     Attributes:
-        count: Changes tried so far.
+        count: Changes tried so far, or parts done.
         elapsed_s: Since it began.
+        total: Parts in all; 0: unknown.
+        step: What is being done, a few words.
     """
 
     count: int
     elapsed_s: float
+    total: int = 0
+    step: str = ""
+
+
+def replay_progress(progress: SearchProgress | None) -> tuple[float, str]:
+    """Return the share of a search on recorded time that is done, and the label of its bar."""
+    if progress is None:
+        return 0.0, "Waiting for another search."
+    words = progress.step.capitalize() or "Reading the history"
+    if not progress.total:
+        return 0.0, f"{words}."
+    share = min(1.0, progress.count / progress.total)
+    return share, f"{words}: {progress.count} of {progress.total}."
 
 
 def progress_words(tried: SearchProgress | None) -> str:

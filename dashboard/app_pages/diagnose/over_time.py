@@ -9,7 +9,7 @@ import streamlit as st
 from core.errors import OpsError
 from dashboard import state
 from dashboard.app_pages.diagnose import model
-from dashboard.app_pages.diagnose.queries import over_time, span_end
+from dashboard.app_pages.diagnose.queries import over_time, search_over_time, span_end
 from dashboard.components import tables, words
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ def _wait_for(key: tuple[Any, ...]) -> None:
     """Look until the answer is there, then draw the page with it."""
     if over_time(key) is not None:
         st.rerun()
-    st.caption(":material/hourglass_top: Replaying the history.")
+    share, label = model.replay_progress(search_over_time.of(key))
+    st.progress(share, text=f":material/hourglass_top: {words.plain(label)}")
 
 
 def _draw_found(diagnosis: PeriodDiagnosis, system: DiagnoseSystem, cluster: str) -> None:

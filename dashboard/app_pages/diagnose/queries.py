@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Hashable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from core.diagnosis.request import DiagnoseRequest
 from core.errors import OpsError
-from core.progress import NoProgress
 from core.snapshot.store import CachedSnapshot
 from dashboard import services
 from dashboard.app_pages.diagnose.model import SearchProgress
@@ -29,29 +29,32 @@ class _Search:
     """The progress of the one search that runs: a page reads it while it waits."""
 
     def __init__(self) -> None:
-        self._key: tuple[str, CachedSnapshot] | None = None
+        self._key: Hashable = None
         self._began = 0.0
-        self._count = 0
+        self._step = (0, 0, "")
 
-    def begin(self, key: tuple[str, CachedSnapshot]) -> None:
+    def begin(self, key: Hashable) -> None:
         """Forget the search before."""
         self._key, self._began = key, time.monotonic()
         self.step(0, 0, "")
 
     def step(self, done: int, total: int, words: str) -> None:
-        """Note how many changes were tried; see :class:`core.progress.Progress`."""
-        del total, words  # a search ends with its time, not with a number
-        self._count = done
+        """Note the parts that are done; see :class:`core.progress.Progress`."""
+        self._step = (done, total, words)
 
-    def of(self, key: tuple[str, CachedSnapshot]) -> SearchProgress | None:
-        """Return the progress of the search of a snapshot; ``None`` while another search runs."""
+    def of(self, key: Hashable) -> SearchProgress | None:
+        """Return the progress of the search with a key; ``None`` while another search runs."""
         if key != self._key:
             return None
-        return SearchProgress(self._count, time.monotonic() - self._began)
+        done, total, words = self._step
+        return SearchProgress(done, time.monotonic() - self._began, total, words)
 
 
 search: Final = _Search()
-"""The search that runs: they run one after the other."""
+"""The search on a snapshot that runs: they run one after the other."""
+
+search_over_time: Final = _Search()
+"""The search on recorded time that runs."""
 
 
 def _diagnosed(key: tuple[str, CachedSnapshot]) -> DiagnosisResult | str:
@@ -90,6 +93,7 @@ def _over_time(key: tuple[str, int, str, datetime]) -> PeriodDiagnosis | str:
     from core.history.analysis import diagnosis  # noqa: PLC0415  # only when the tab is opened
 
     cluster, hours, name, _ = key
+    search_over_time.begin(key)
     config = services.page_config()
     try:
         return diagnosis.over_time(
@@ -97,7 +101,7 @@ def _over_time(key: tuple[str, int, str, datetime]) -> PeriodDiagnosis | str:
             cluster,
             timedelta(hours=hours),
             DiagnoseRequest(),
-            NoProgress(),
+            search_over_time,
             minute_s=config.history.minute_s,
             moved=name,
         )
