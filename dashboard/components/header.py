@@ -75,7 +75,7 @@ def render_header(
             "Cluster",
             [one.name for one in listed or offered],
             key=state.CLUSTER,
-            format_func=_labels(listed or offered).__getitem__,
+            format_func=_labels(config.clusters).__getitem__,
             on_change=_open_overview,
             args=(others,),
             label_visibility="collapsed",
