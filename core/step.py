@@ -365,6 +365,10 @@ class Step:
         """Return its description, imperative: ``Unload acme/x/0x0_0x4 from b1, to b2``."""
         raise NotImplementedError
 
+    def describe_prediction(self) -> str:
+        """Return its description, with its predicted result where the cluster decides it."""
+        return self.describe()
+
     def describe_progress(self) -> str:
         """Return the same while it is executed: ``Unloading acme/x/0x0_0x4 from b1``."""
         raise NotImplementedError

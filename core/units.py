@@ -104,6 +104,14 @@ def format_ratio(value: float | None) -> str:
     return format_percent(None if value is None else value * 100)
 
 
+_SEVERITY_LABELS = {"info": "Note", "warning": "Warning", "error": "Error"}
+
+
+def severity_label(severity: str) -> str:
+    """Return the word that begins a remark of a severity: ``Note``, ``Warning`` or ``Error``."""
+    return _SEVERITY_LABELS.get(severity, severity)
+
+
 def format_deviation(value: float | None) -> str:
     """Return a signed ratio, a distance from the mean, as ``+134%``; ``unknown`` for ``None``."""
     text = format_ratio(value)

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
+from core.plan.model import Expected
 from core.step import Step
-from core.units import pluralize
+from core.units import format_bytes_per_s, format_deviation, pluralize
 
 _MANY_STEPS: Final = frozenset({"node", "state"})
 """What several steps of one plan may be about."""
@@ -33,6 +34,25 @@ def tally(steps: Iterable[Step]) -> str:
         for kind, phrase in sorted(phrases.items(), key=lambda item: item[1].order)
     ]
     return ", ".join(parts) or "do nothing"
+
+
+def expected_effect(expected: Expected) -> str:
+    """Return ``Moves 63.9 MB/s; 80 clients reconnect; max traffic deviation from +120% to ...``.
+
+    Returns:
+        Blank if the plan moves no traffic.
+    """
+    if not expected.moved_bytes_per_s and not expected.clients:
+        return ""
+    count = expected.clients
+    who = "clients unknown" if count is None else f"{pluralize(count, 'client')} reconnect"
+    parts = [f"Moves {format_bytes_per_s(expected.moved_bytes_per_s)}", who]
+    before, after = expected.throughput_deviation_before, expected.throughput_deviation_after
+    if before is not None and after is not None:
+        old, new = format_deviation(before), format_deviation(after)
+        change = f"unchanged at {old}" if old == new else f"from {old} to {new}"
+        parts.append(f"max traffic deviation {change}")
+    return f"{'; '.join(parts)}."
 
 
 def things(steps: Iterable[Step]) -> str:

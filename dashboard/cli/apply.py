@@ -24,9 +24,9 @@ from core.actions.dry_run import Rehearsal
 from core.actions.model import RunOptions
 from core.actions.undo import is_left, not_brought_back
 from core.actions.views import RunView, StepView
-from core.plan.describe import tally
+from core.plan.describe import expected_effect, tally
 from core.plan.model import Diagnostic, Plan
-from core.units import pluralize
+from core.units import pluralize, severity_label
 from dashboard import services
 from dashboard.cli import plan_answers, run_answers
 from dashboard.cli.clusters import chosen_clusters
@@ -519,9 +519,11 @@ def _show_dry_run(plan: Plan, rehearsal: Rehearsal, *, as_json: bool) -> int:
 def show_plan(sentence: str, plan: Plan) -> None:
     """Show a plan on standard error, before it is confirmed: the answer is the run."""
     note(sentence)
+    if effect := expected_effect(plan.expected):
+        note(effect)
     if len(plan.steps) <= _MAX_STEPS_SHOWN:  # else the sentence counts them
         for step in plan.steps:
-            note(f"  {step.describe()}")
+            note(f"  {step.describe_prediction()}")
     else:
         note(f"  {pluralize(len(plan.steps), 'step')} in total; --plan OUT writes all of them.")
     left = [item for item in plan.diagnostics if is_left(item)]
@@ -529,7 +531,7 @@ def show_plan(sentence: str, plan: Plan) -> None:
         note(f"not moved back: {item.sentence} {item.hint}".rstrip())
     for items in _by_sentence([item for item in plan.diagnostics if not is_left(item)]):
         first, others = items[0], len(items) - 1
-        text = f"{first.severity}: {first.sentence} {first.hint}".rstrip()
+        text = f"{severity_label(first.severity)}: {first.sentence} {first.hint}".rstrip()
         more = f" {others:,} more of this kind." if others else ""
         note(text + more)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
@@ -26,8 +26,6 @@ from dashboard.cli.progress import STATUS
 from dashboard.cli.requests import takes
 from dashboard.cli.source import is_path, snapshot_directories
 from dashboard.systems import part
-
-_MAX_LINES: Final = 15
 
 app = typer.Typer()
 
@@ -179,7 +177,7 @@ def _answered(
     def show() -> None:
         for line in lines:
             print_line(line)
-        _show(diagnosis, command_of, _MAX_LINES - len(lines))
+        _show(diagnosis, command_of)
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -223,42 +221,20 @@ def _cause_json(cause: Cause, command: str) -> dict[str, Any]:
     }
 
 
-def _show(diagnosis: Diagnosis, command_of: Callable[[Cause], str], lines: int) -> None:
-    """Print a diagnosis in at most so many lines: as many causes as fit, one at least."""
+def _show(diagnosis: Diagnosis, command_of: Callable[[Cause], str]) -> None:
+    """Print a diagnosis with all its causes."""
     print_line(_answer(diagnosis))
     if diagnosis.subject:
         print_line(diagnosis.subject)
-    lines -= 1 + bool(diagnosis.subject)
-    if not diagnosis.causes:
-        for text in diagnosis.notes[:lines]:
-            print_line(text)
-    else:
-        _show_causes(diagnosis, command_of, lines - 1)
-
-
-def _show_causes(diagnosis: Diagnosis, command_of: Callable[[Cause], str], lines: int) -> None:
-    shown = 0
-    for cause in diagnosis.causes:
+    for number, cause in enumerate(diagnosis.causes, 1):
         fix = _fix_lines("Fix", cause.fix, command_of(cause), cause.hint)
-        if shown and lines < len(fix) + 2:
-            break
-        shown += 1
-        lines -= len(fix) + 2
-        print_line(f"{shown}. {cause.summary}", is_prose=True)
+        print_line(f"{number}. {cause.summary}", is_prose=True)
         for line in (*_consequence(cause), *fix):
             print_line(f"   {line}", is_prose=line not in fix)
-    if last := _last_line(diagnosis, len(diagnosis.causes) - shown):
-        print_line(last)
-    for text in diagnosis.notes[1:][: max(lines, 0)]:
+    if diagnosis.causes and diagnosis.tried:  # facts need no simulation
+        print_line(f"{pluralize(diagnosis.tried, 'change')} simulated.")
+    for text in diagnosis.notes:
         print_line(text, is_prose=True)
-
-
-def _last_line(diagnosis: Diagnosis, hidden: int) -> str:
-    """Return the number of simulated changes and of hidden causes, and the first note."""
-    more = f"{pluralize(hidden, 'further cause')}: see --json. " if hidden else ""
-    # facts are known at once: where nothing had to be simulated there is nothing to count
-    tried = f"{pluralize(diagnosis.tried, 'change')} simulated. " if diagnosis.tried else ""
-    return f"{tried}{more}{' '.join(diagnosis.notes[:1])}".rstrip()
 
 
 def _fix_lines(title: str, fix: Fix, command: str, hint: str = "") -> list[str]:

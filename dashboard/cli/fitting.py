@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Collection, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
@@ -21,6 +21,9 @@ _NAME: Final = 22
 """Columns below which a name is not shortened any further."""
 _ID: Final = re.compile(r"\d{8}[-T]\d{6,9}-[0-9a-f]{6}")
 """Of a run or a job, which other commands take: it stays whole."""
+_BUNDLE: Final = re.compile(r"\S+/0x[0-9a-f]+_0x[0-9a-f]+")
+"""A bundle, which other commands take: it stays whole, if need be on a line of its own."""
+_INDENT: Final = "  "
 _ELLIPSIS: Final = "…"
 
 
@@ -29,11 +32,16 @@ class TableLines(NamedTuple):
 
     Attributes:
         head: Of the headings.
-        body: Of the rows.
+        rows: Of each row.
     """
 
     head: list[str]
-    body: list[str]
+    rows: list[list[str]]
+
+    @property
+    def body(self) -> list[str]:
+        """All lines of the rows."""
+        return [line for lines in self.rows for line in lines]
 
 
 def fitted(
@@ -52,10 +60,13 @@ def fitted(
         width: Columns of the terminal; ``None``: unlimited.
         spare: Columns to leave out first, in this order; then those at the right end.
     """
-    shown = list(range(len(columns)))
     natural = [max(map(cell_len, (name, *cells))) for name, cells in _by_column(columns, rows)]
+    shown = list(range(len(columns)))
     if width is None:
         return _lines(columns, rows, is_right, shown, natural), []
+    at = next((at for at in shown if _has_bundles([row[at] for row in rows])), None)
+    if at is not None and shown[1:] and _total(natural) > width:
+        return _stacked(at, columns, rows, is_right, width, spare)
     lowest = [_lowest(name, cells) for name, cells in _by_column(columns, rows)]
     order = [columns.index(name) for name in spare] + [
         at for at in reversed(shown[1:]) if columns[at] not in spare
@@ -67,6 +78,39 @@ def fitted(
     widths = _shared(natural, lowest, shown, width)
     left_out = [columns[at] for at in range(len(columns)) if at not in shown]
     return _lines(columns, rows, is_right, shown, widths), left_out
+
+
+def _has_bundles(cells: Sequence[str]) -> bool:
+    return any(cells) and all(not cell or _BUNDLE.fullmatch(cell) for cell in cells)
+
+
+def _stacked(
+    at: int,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    is_right: Sequence[bool],
+    width: int,
+    spare: Collection[str],
+) -> tuple[TableLines, list[str]]:
+    """Return the lines with one column on lines of its own, above the others of each row."""
+
+    def others(cells: Sequence[Any]) -> list[Any]:
+        return [cell for number, cell in enumerate(cells) if number != at]
+
+    inner, left_out = fitted(
+        others(columns),
+        [others(row) for row in rows],
+        others(is_right),
+        width - len(_INDENT),
+        [name for name in spare if name != columns[at]],
+    )
+    return TableLines(
+        [columns[at], *(_INDENT + line for line in inner.head)],
+        [
+            [row[at], *(_INDENT + line for line in lines)]
+            for row, lines in zip(rows, inner.rows, strict=True)
+        ],
+    ), left_out
 
 
 def _by_column(
@@ -131,7 +175,7 @@ def _lines(
             for line in range(max(map(len, folded)))
         ]
 
-    return TableLines(drawn(columns), [line for row in rows for line in drawn(row)])
+    return TableLines(drawn(columns), [drawn(row) for row in rows])
 
 
 def _folded(cell: str, width: int) -> list[str]:

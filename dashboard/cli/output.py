@@ -84,7 +84,7 @@ def warn(text: str) -> None:
     """Print a warning to standard error once; ``emit`` adds it to the ``warnings`` of the JSON."""
     if text not in _WARNINGS:
         _WARNINGS.append(text)
-        note(f"warning: {text}")
+        note(f"Warning: {text}")
 
 
 def forget_warnings() -> None:

@@ -13,7 +13,7 @@ from core.errors import OpsError, PlanError
 from core.files import write_whole
 from core.plan.describe import tally
 from core.plan.model import Diagnostic, Plan
-from core.units import pluralize
+from core.units import pluralize, severity_label
 from dashboard.cli.config import current_config
 from dashboard.cli.output import Answer, emit, print_line
 from dashboard.services import access
@@ -112,6 +112,8 @@ def show_plan(plan: Plan) -> None:
         f"Plan {plan.short_id} for {plan.cluster}: {tally(plan.steps)}; valid until "
         f"{plan.expires_at:%H:%M:%S} UTC."
     )
-    sentences = (f"{item.severity}: {item.sentence} {item.hint}" for item in plan.diagnostics)
+    sentences = (
+        f"{severity_label(item.severity)}: {item.sentence} {item.hint}" for item in plan.diagnostics
+    )
     for text in dict.fromkeys(sentences):  # what is so for every step is a sentence once
         print_line(text.rstrip())

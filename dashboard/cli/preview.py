@@ -10,33 +10,37 @@ import typer
 from core.plan.codec import load_plan
 from core.systems import steps_of
 from dashboard.cli import systems
+from dashboard.cli.config import read_config
 from dashboard.cli.config import systems as known_systems
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import emit
-from dashboard.cli.source import directory_of
+from dashboard.cli.source import directory_of, is_captured
 
 app = typer.Typer()
-
-
-def _directory(context: typer.Context, named: Path) -> Path:
-    return directory_of(context, named)
 
 
 @app.command()
 def preview(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.")],
-    directory: Annotated[
+    source: Annotated[
         Path,
         typer.Option(
             "--snapshot",
             metavar="CLUSTER-or-SNAPSHOT",
             help="Snapshot of the plan, or the cluster in its current state.",
-            callback=_directory,
         ),
     ],
-    config: Config = None,  # noqa: ARG001  # the callback reads it
+    config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Preview a plan: destinations, load, clients, commands."""
+    """Preview a plan: destinations, load, clients, commands.
+
+    With a cluster, the steps that its current state refuses are listed and skipped.
+    """
     plan = load_plan(plan_file, steps_of(known_systems()))
-    return emit(systems.preview(directory, plan), as_json=as_json)
+    directory = directory_of(source, config)
+    if is_captured(directory):
+        answer = systems.preview_now(directory, plan, read_config(config))
+    else:
+        answer = systems.preview(directory, plan)
+    return emit(answer, as_json=as_json)

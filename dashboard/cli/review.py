@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from core.plan.describe import expected_effect
+from core.plan.model import Plan
 from dashboard import services
 from dashboard.cli import plan_answers
 from dashboard.cli.config import configured_journal
@@ -44,9 +46,7 @@ def review(
 
     def show() -> None:
         print_line(f"Run {run} of {view.requested_by} on {view.cluster}: {view.reason}")
-        plan_answers.show_plan(view.plan)
-        for step in view.plan.steps:
-            print_line(f"  {step.describe()}")
+        _show_plan(view.plan)
         if view.decision is not None:
             done = "Approved" if view.decision.is_approved else "Rejected"
             more = f": {view.decision.comment}" if view.decision.comment else ""
@@ -74,3 +74,11 @@ def review(
         },
     }
     return emit(Answer(body, show), as_json=as_json)
+
+
+def _show_plan(plan: Plan) -> None:
+    plan_answers.show_plan(plan)
+    if effect := expected_effect(plan.expected):
+        print_line(effect)
+    for step in plan.steps:
+        print_line(f"  {step.describe_prediction()}")

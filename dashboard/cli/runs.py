@@ -156,7 +156,7 @@ def _list(config: services.Config, cluster: str | None, last: int, *, as_json: b
             return
         columns = ("run", "requested (UTC)", "who", "cluster", "state", "steps", "why")
         rows = [_row(view) for view in views]
-        table(columns, rows, spare=("requested (UTC)", "who", "cluster"))
+        table(columns, rows, spare=("steps", "cluster", "requested (UTC)"))
 
     problems = run_answers.problems(services.journal(config), views)
     for problem in problems:
@@ -180,7 +180,7 @@ def _row(view: RunView) -> list[str]:
     why = f"undoes {view.undoes}: {view.reason}" if view.undoes else view.reason
     return [
         view.run_id,
-        f"{view.requested_at:%Y-%m-%d %H:%M:%S}",
+        f"{view.requested_at:%Y-%m-%d %H:%M}",
         view.requested_by,
         view.cluster,
         "DAMAGED" if view.damage else view.state,

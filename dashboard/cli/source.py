@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-import typer
+from typer._click.globals import get_current_context
 
 from core.errors import UnknownNameError
 from core.labels import labels_of
@@ -26,13 +26,13 @@ from dashboard.systems import SYSTEMS
 
 Taken = TypeVar("Taken")
 
-_CLUSTERS: Final[dict[Path, str]] = {}
-"""By directory of a snapshot that was taken for this command: the cluster's name."""
+_CAPTURED: Final[set[Path]] = set()
+"""Directories of the snapshots that were taken for this command."""
 
 
-def given_name(directory: Path) -> str:
-    """Return the name that a person gave for a snapshot: its directory, or the cluster."""
-    return _CLUSTERS.get(directory, str(directory))
+def is_captured(directory: Path) -> bool:
+    """Return whether the snapshot of a directory was taken for this command."""
+    return directory in _CAPTURED
 
 
 @contextlib.contextmanager
@@ -59,7 +59,7 @@ def snapshot_directories(
                 parent = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="trimtab-")))
                 directory = parent / source
                 save_snapshot(_captured(source, config, kind), directory)
-                _CLUSTERS[directory] = source
+                _CAPTURED.add(directory)
             elif kind:
                 check_kind(source, load_manifest(directory)[1].kind, kind)
             directories.append(directory)
@@ -179,21 +179,21 @@ def labeled(cluster: services.Cluster, snapshot: Taken) -> Taken:
     return snapshot
 
 
-def directory_of(context: typer.Context, named: Path, kind: str = "") -> Path:
+def directory_of(named: Path, config: Path | None, kind: str = "") -> Path:
     """Return the directory of the snapshot that an argument names, until the command ends.
 
+    Reading a cluster takes seconds: check the other arguments first.
+
     Args:
-        context: Of the command.
         named: Directory, cluster, or a group, tag or view of one cluster.
+        config: The configuration; ``None``: the usual one.
         kind: System that the cluster must be of; empty: any.
     Raises:
         UsageFaultError: A group, tag or view has several clusters.
     """
-    if context.resilient_parsing:  # only completed
-        return named
-    config = context.params.get("config")
     sources = list(spelled_out([str(named)], config, kind))
     if len(sources) > 1:
         raise _several(named, len(sources))
-    paths: list[Path] = context.with_resource(snapshot_directories(sources, config, kind))
+    directories = snapshot_directories(sources, config, kind)
+    paths: list[Path] = get_current_context().with_resource(directories)
     return paths[0]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from core.errors import PlanConflictError
 from core.plan.model import Plan
 from core.snapshot import Problem
 from core.snapshot.store import Storable, load_manifest
 from core.systems import KnownSystem, record_of
+from core.units import severity_label
 from dashboard import services
 from dashboard.cli import answers, plan_answers
 from dashboard.cli.config import systems
@@ -21,6 +24,7 @@ from dashboard.cli.output import (
     note,
     print_line,
 )
+from dashboard.cli.plan_answers import refusal
 from dashboard.systems import part
 
 _EXAMPLES: Final = 3
@@ -49,6 +53,47 @@ def preview(directory: Path, plan: Plan) -> Answer:
         found: Answer = views.preview(directory, plan)
         return found
     return _preview(*snapshot_in(directory), plan)
+
+
+def preview_now(directory: Path, plan: Plan, config: services.Config) -> Answer:
+    """Return the expected effects of a plan on the current state of its cluster.
+
+    Args:
+        directory: A snapshot that was just taken.
+        plan: Made on an earlier one; steps that would be refused now are listed and skipped.
+        config: The configuration, with the namespaces that it excludes.
+
+    Raises:
+        PlanConflictError: The plan is for another cluster, or every step would be refused.
+    """
+    system, snapshot = snapshot_in(directory)
+    name, moment = snapshot.manifest.cluster, snapshot.manifest.taken_at
+    if plan.snapshot_id == snapshot.snapshot_id:
+        return preview(directory, plan)
+    if plan.cluster != name:
+        raise PlanConflictError(
+            f"Plan {plan.short_id} is for {plan.cluster}, not for {name}.",
+            hint=f"Pass --snapshot {plan.cluster}.",
+        )
+    excluded = config.cluster(name).exclusions
+    refused = system.recheck(snapshot, plan, excluded, services.now())
+    steps = tuple(step for index, step in enumerate(plan.steps) if index not in refused)
+    if not steps:
+        raise refusal([replace(one, hint="Plan again.") for one in refused.values()])
+    current = replace(plan, snapshot_id=snapshot.snapshot_id, taken_at=moment, steps=steps)
+    answer = preview(directory, current)
+    skipped = [one.sentence for one in refused.values()]
+
+    def show() -> None:
+        print_line(
+            f"Current state at {moment:%H:%M:%S} UTC; the plan was made on that of "
+            f"{plan.taken_at:%H:%M:%S}."
+        )
+        for text in skipped:
+            print_line(f"Skipped: {text}")
+        answer.show()
+
+    return replace(answer, body={**answer.body, "skipped": skipped}, show=show)
 
 
 def _views(directory: Path) -> Any:
@@ -84,9 +129,16 @@ def _show_problems(problems: Sequence[Problem]) -> None:
     for (severity, _, done), group in groups.items():
         if len(group) <= _EXAMPLES:
             for one in group:
-                note(f"{severity}: {one.place}: {one.what} {done}".rstrip())
+                note(f"{severity_label(severity)}: {one.place}: {one.what} {done}".rstrip())
             continue
-        note(" ".join(filter(None, (f"{severity}: {len(group):,} problems:", done, "Examples:"))))
+        note(
+            " ".join(
+                filter(
+                    None,
+                    (f"{severity_label(severity)}: {len(group):,} problems:", done, "Examples:"),
+                )
+            )
+        )
         for one in group[:_EXAMPLES]:
             note(f"  {one.place}: {one.what}")
     if any(len(group) > _EXAMPLES for group in groups.values()):

@@ -72,7 +72,7 @@ def test_an_unknown_release_is_shown_everywhere(
 ) -> None:
     found, told = _json(capsys, command, snapshot_of("6.0.1"))
     assert UNKNOWN in found["warnings"]
-    assert f"warning: {UNKNOWN}" in told
+    assert f"Warning: {UNKNOWN}" in told
     known, _ = _json(capsys, command, snapshot_of("4.1.2"))
     assert "warnings" not in known
 

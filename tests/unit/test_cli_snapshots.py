@@ -8,7 +8,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -225,6 +227,70 @@ def test_a_plan_made_of_a_cluster_is_previewed_on_the_cluster(
     assert bundle in out
 
 
+def test_a_plan_is_previewed_on_the_current_state_of_its_cluster(
+    trimtab, tmp_path, monkeypatch
+) -> None:
+    now = make_snapshot()
+    bundles = owned_by(now, "10.1.0.11:8080")[:2]
+    plan = tmp_path / "plan.json"
+    monkeypatch.setattr("dashboard.cli.source._captured", lambda *_: now)
+    config = SimpleNamespace(cluster=lambda _name: SimpleNamespace(exclusions=()))
+    monkeypatch.setattr("dashboard.cli.preview.read_config", lambda _: config)
+    words = [word for name in bundles for word in ("--bundle", name)]
+    assert trimtab("unload", "fleet", *words, "--plan", plan)[0] == 0
+
+    def previewed_on(snapshot, *more):
+        taken_at = snapshot.manifest.taken_at + timedelta(seconds=30)
+        later = replace(snapshot.manifest, taken_at=taken_at)
+        snapshot = PulsarSnapshot.build(later, snapshot.tables)
+        monkeypatch.setattr("dashboard.cli.source._captured", lambda *_: snapshot)
+        return trimtab("preview", plan, "--snapshot", "fleet", *more)
+
+    code, out, _ = previewed_on(now)
+    assert code == 0
+    assert "Unloading 2 bundles" in out
+    moved = edited(now, "bundles", {bundles[0]: {"owner": "10.1.0.5:8080"}})
+    code, out, _ = previewed_on(moved, "--json")
+    body = one_object(out)
+    assert code == 0
+    assert [step["bundle"] for step in body["steps"]] == [bundles[1]]
+    assert bundles[0] in body["skipped"][0]
+    assert "10.1.0.5:8080" in body["skipped"][0]
+    code, out, _ = previewed_on(moved)
+    assert f"Skipped: {body['skipped'][0]}" in " ".join(out.split())
+    both = edited(moved, "bundles", {bundles[1]: {"owner": "10.1.0.5:8080"}})
+    code, out, err = previewed_on(both)
+    assert code == 1
+    assert "Plan again." in err
+    other = PulsarSnapshot.build(replace(now.manifest, cluster="other"), now.tables)
+    code, out, err = previewed_on(other)
+    assert code == 1
+    assert "is for fleet, not for other" in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("unload", "prod-eu"),
+        ("unload", "prod-eu", "--bundle", "x", "--set", "noSuchSetting=1"),
+        ("preview", "missing.json", "--snapshot", "prod-eu"),
+        ("split", "prod-eu", "--bundle", "x", "--algorithm", "none"),
+        ("optimize", "prod-eu", "--set", "noSuchSetting=1"),
+        ("advise", "lookups", "prod-eu"),
+        ("diagnose", "prod-eu", "--set", "noSuchSetting=1"),
+        ("shed", "prod-eu", "--set", "noSuchSetting=1"),
+        ("place", "prod-eu"),
+    ],
+)
+def test_arguments_are_checked_before_a_cluster_is_read(trimtab, monkeypatch, words) -> None:
+    def read(*_: object) -> None:
+        pytest.fail("the cluster was read")
+
+    monkeypatch.setattr("dashboard.cli.source._captured", read)
+    monkeypatch.setattr(services, "snapshot_of", read)
+    assert trimtab(*words)[0] != 0
+
+
 # -- unload and preview ----------------------------------------------------------------------------
 
 
@@ -238,6 +304,7 @@ def test_unload_writes_a_plan_that_preview_reads(trimtab, fleet, tmp_path) -> No
     made = one_object(out)
     assert code == 0
     assert made["path"] == str(plan)
+    assert made["answer"].startswith("Unloading 2 bundles (")
     written = json.loads(plan.read_text())
     assert len(written.pop("signature")) == 64
     assert written == made["plan"]

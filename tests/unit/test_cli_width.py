@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from io import StringIO
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -15,10 +16,10 @@ from core.operations.drill.pulsar import Drill
 from core.operations.drill.request import DrillRequest
 from core.operations.drill.tables import FAILURES, GROUPS, HOT
 from core.operations.sent import lines_of
-from dashboard.cli import backtest
+from dashboard.cli import backtest, runs
 from dashboard.cli.history import analysis
 from dashboard.cli.operations import show
-from dashboard.cli.output import print_line
+from dashboard.cli.output import print_line, table
 
 BUNDLE = "acme/orders/0xc6000000_0xc8000000"
 BROKERS = ("127.0.1.11:37603", "127.0.1.12:37603")
@@ -83,7 +84,7 @@ def test_flaps_keep_how_long_and_by_whom(capsys: pytest.CaptureFixture[str]) -> 
     told = capsys.readouterr()
     for text in (BROKERS[0], "18 min", "cluster"):
         assert text in told.out
-    assert "Hidden columns: cluster, away." in told.err
+    assert f"\n{BUNDLE}\n" in told.out
 
 
 def ranked(candidate: str, problem: str | None = None) -> dict[str, Any]:
@@ -147,3 +148,45 @@ def test_lines_of_a_sentence_are_indented_to_its_first(monkeypatch, begin, inden
     assert len(others) > 1
     assert {len(one) - len(one.lstrip()) for one in others} == {indent}
     assert max(map(len, [first, *others])) <= 80
+
+
+def test_a_bundle_stays_whole_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    columns = ("bundle", "from", "to", "traffic", "clients", "disruption")
+    bundle = "initech/telemetry/0xdfffffc8_0xe5555571"
+    table(columns, [(bundle, *BROKERS, "40.5 MB/s", "1,055", "83.8")])
+    printed = capsys.readouterr()
+    head, rest, name, row = printed.out.splitlines()
+    assert (head, name) == ("bundle", bundle)
+    assert rest.split() == ["from", "to", "traffic", "clients", "disruption"]
+    assert row.split() == [*BROKERS, "40.5", "MB/s", "1,055", "83.8"]
+    assert rest.startswith("  ")
+    assert not printed.err
+    table(columns[:3], [("t/n/0x0_0x1", "b1", "b2")])
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_the_list_of_runs_keeps_who_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    run = "20261129-020435-abcdef"
+    why = "the broker is too hot for the evening peak"
+    view: Any = SimpleNamespace(
+        run_id=run,
+        requested_at=datetime(2026, 11, 29, 2, 4, 35, tzinfo=UTC),
+        requested_by="root",
+        cluster="sandbox",
+        damage="",
+        state="DONE",
+        counts={"DONE": 1},
+        steps=[None],
+        undoes=None,
+        reason=why,
+    )
+    with (
+        patch.object(runs.services, "runs", return_value=[view]),
+        patch.object(runs.services, "journal", return_value=SimpleNamespace(place="here")),
+        patch.multiple(runs.run_answers, problems=lambda *_: [], summary=lambda _: {}),
+    ):
+        runs._list(cast("Any", None), None, 20, as_json=False)
+    printed = capsys.readouterr()
+    for text in (run, "2026-11-29 02:04", "root", "DONE"):
+        assert text in printed.out
+    assert "steps" in printed.err

@@ -22,7 +22,7 @@ from core.pegasus.summary import guardian_unhealthy, summarize_tables
 from core.progress import Progress
 from core.snapshot import Problem
 from core.snapshot.pegasus import PegasusSnapshot
-from core.units import pluralize
+from core.units import pluralize, severity_label
 
 _MAX_SHOWN: Final = 20
 _STATE_WORDS: Final = {"writable_ill": "degraded"}
@@ -79,9 +79,8 @@ class PegasusHealth(Answer):
             yield f"{one['gpid']} lost every replica: {one['reason']}"
         yield from finding_lines(self.verdict.findings)
         for problem in self.unread:
-            yield Aside(
-                f"{problem.severity}: {problem.place}: {problem.what} {problem.done}".rstrip()
-            )
+            label = severity_label(problem.severity)
+            yield Aside(f"{label}: {problem.place}: {problem.what} {problem.done}".rstrip())
 
 
 def _values(facts: PegasusFacts, verdict: Verdict) -> dict[str, Any]:

@@ -276,7 +276,7 @@ def _run(snapshot: PulsarSnapshot, plan: Plan) -> _Run:
         raise PlanConflictError(
             f"The plan was made on snapshot {plan.snapshot_id} of {plan.cluster}; this is "
             f"{snapshot.snapshot_id} of {snapshot.manifest.cluster}.",
-            hint="Specify the snapshot it was made on, or plan again on this one.",
+            hint=f"Specify that snapshot, or the cluster ({plan.cluster}) for its current state.",
         )
     policy = plan.strategy
     settings = effective_settings(snapshot, overrides=policy.settings, release=policy.release)

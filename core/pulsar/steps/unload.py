@@ -61,6 +61,10 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
         towards = f", to {self.destination}" if self.destination else ""
         return f"Unload {self.bundle} from {self.owner}{towards}"
 
+    def describe_prediction(self) -> str:
+        """Return ``Unload acme/x/0x0_0x4 from b1; predicted on b2 (66.7%), b3 (33.3%)``."""
+        return f"{self.describe()}{self._predicted_on()}"
+
     def describe_progress(self) -> str:
         """Return ``Unloading acme/x/0x0_0x4 from b1``."""
         return f"Unloading {self.bundle} from {self.owner}"
@@ -68,11 +72,14 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
     def describe_dry_run(self, holder: str | None = None) -> str:
         """Return from where it would be unloaded, and where it is expected."""
         requested = f", {self.destination} requested" if self.destination else ""
+        origin = holder or self.owner
+        return f"{self.bundle} would be unloaded from {origin}{requested}{self._predicted_on()}."
+
+    def _predicted_on(self) -> str:
         predicted = ", ".join(
             f"{broker} ({format_ratio(self.predicted[broker])})" for broker in self.likely[:3]
         )
-        ends = f"; predicted on {predicted}" if predicted else ""
-        return f"{self.bundle} would be unloaded from {holder or self.owner}{requested}{ends}."
+        return f"; predicted on {predicted}" if predicted else ""
 
     def describe_target(self) -> str:
         """Return the destination, or ``any`` with the most likely broker."""

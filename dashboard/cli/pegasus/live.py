@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
 from core.snapshot.store import load_manifest
+from core.units import severity_label
 from dashboard import services
 from dashboard.cli.config import read_config
 from dashboard.cli.output import note
@@ -53,4 +54,5 @@ def earlier_of(source: str, snapshot: PegasusSnapshot, config: Path | None) -> l
 def note_problems(snapshot: PegasusSnapshot) -> None:
     """Print the parts that could not be read, on standard error."""
     for problem in snapshot.manifest.problems:
-        note(f"{problem.severity}: {problem.place}: {problem.what} {problem.done}".rstrip())
+        label = severity_label(problem.severity)
+        note(f"{label}: {problem.place}: {problem.what} {problem.done}".rstrip())

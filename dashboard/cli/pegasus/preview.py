@@ -11,7 +11,7 @@ from core.errors import PlanConflictError
 from core.pegasus.plan.preview import GUARDIANS_CHOICE, PegasusPreview, preview_pegasus
 from core.plan.model import Plan
 from core.snapshot.pegasus import load_pegasus_snapshot
-from core.units import format_mb, pluralize
+from core.units import format_mb, pluralize, severity_label
 from dashboard import services
 from dashboard.cli import plan_answers
 from dashboard.cli.output import Answer, print_line, table
@@ -31,7 +31,7 @@ def preview_of_pegasus(plan: Plan, directory: Path) -> Answer:
         raise PlanConflictError(
             f"Plan {plan.short_id} was made on snapshot {plan.snapshot_id}, not on "
             f"{snapshot.snapshot_id}.",
-            hint="Specify that snapshot.",
+            hint=f"Specify that snapshot, or the cluster ({plan.cluster}) for its current state.",
         )
     found = preview_pegasus(snapshot, plan)
     is_expired = plan.is_expired(services.now())
@@ -81,7 +81,7 @@ def show_preview(
     """Print a plan for people."""
     write(f"Plan {plan.short_id} for {plan.cluster}: {preview.sentence}")
     for item in plan.diagnostics:
-        write(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
+        write(f"{severity_label(item.severity)}: {item.sentence} {item.hint}".rstrip())
     for step in preview.steps[:_MOST_STEPS]:
         write(f"{step.index + 1:>3}. {step.sentence}{_size(step.copied_mb)}.")
         if step.note:

@@ -88,7 +88,7 @@ def replay(
     rounds = list(replay_recording(events, model, start_s=start_s, end_s=end_s))
     elapsed_ms = (time.perf_counter() - started) * 1000
     for warning in model.warnings():
-        note(f"warning: {warning}")
+        note(f"Warning: {warning}")
     body = {"rounds": [_as_json(one) for one in rounds], "elapsed_ms": elapsed_ms}
     return emit(Answer(body, lambda: _show_replay(rounds, model)), as_json=as_json)
 

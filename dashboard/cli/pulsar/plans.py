@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from core.plan.model import Plan
 from core.plan.options import PlanOptions
+from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.preview import OtherPreview, preview_plan
 from core.pulsar.plan.setting import build_setting_plan
 from core.snapshot.store import load_snapshot
+from core.units import severity_label
 from dashboard import services
 from dashboard.cli import plan_answers
 from dashboard.cli.config import configured
@@ -32,9 +34,10 @@ from dashboard.cli.output import Answer, UsageFaultError, emit, print_line
 from dashboard.cli.plan_answers import nothing_to_do, refusal, show_plan_file, write_plan
 from dashboard.cli.pulsar import plan_answers as pulsar_plans
 from dashboard.cli.pulsar.snapshots import Assumptions
-from dashboard.cli.pulsar.source import Snapshot, pulsar_cluster
-from dashboard.cli.source import given_name
+from dashboard.cli.pulsar.source import Snapshot, pulsar_cluster, pulsar_directory
 from dashboard.services import pulsar
+
+_MAX_STEPS_SHOWN: Final = 10
 
 app = typer.Typer()
 
@@ -51,12 +54,12 @@ def unload(
     settings: Settings = None,
     release: Release = None,
     reason: PlanReason = "",
-    config: Config = None,  # noqa: ARG001  # read with the snapshot
+    config: Config = None,
     as_json: Json = False,
 ) -> int:
     """Plan an unload of bundles; nothing is sent."""
     assumptions = Assumptions.of(strategy, settings, release)
-    snapshot = load_snapshot(directory)
+    snapshot = load_snapshot(pulsar_directory(directory, config))
     assumptions.settings_of(snapshot)  # warns of what the release does not have
     plan = build_unload_plan(
         snapshot,
@@ -73,16 +76,23 @@ def unload(
         raise refusal(errors)
     if plan_file is not None:
         write_plan(plan_file, plan)
+    effect = plan_sentence(preview_plan(snapshot, plan))
 
     def show() -> None:
+        print_line(effect)
+        for step in plan.steps[:_MAX_STEPS_SHOWN]:
+            print_line(f"  {step.describe_prediction()}")
+        if len(plan.steps) > _MAX_STEPS_SHOWN:
+            print_line(f"  ... and {len(plan.steps) - _MAX_STEPS_SHOWN} more; --json lists all.")
         plan_answers.show_plan(plan)
         if plan_file is None:
             print_line("Not written. Pass --plan OUT to write it.")
         else:
             print_line(f"Written to {plan_file}.")
-            print_line(f"See `trimtab preview {plan_file} --snapshot {given_name(directory)}`.")
+            print_line(f"See `trimtab preview {plan_file} --snapshot {directory}`.")
 
     body = {
+        "answer": effect,
         "plan": plan_answers.plan(plan),
         "path": str(plan_file) if plan_file else None,
     }
@@ -167,10 +177,10 @@ def set_settings(
 def _show_setting_plan(
     plan: Plan, others: Sequence[OtherPreview], plan_file: Path | None, config_words: str
 ) -> None:
-    for item in others:
-        print_line(item.sentence)
-        print_line(f"  {item.command}")
-        print_line(f"  {item.rest}")
-    for diagnostic in plan.diagnostics:
-        print_line(f"{diagnostic.severity}: {diagnostic.sentence} {diagnostic.hint}".rstrip())
+    for other in others:
+        print_line(other.sentence)
+        print_line(f"  {other.command}")
+        print_line(f"  {other.rest}")
+    for item in plan.diagnostics:
+        print_line(f"{severity_label(item.severity)}: {item.sentence} {item.hint}".rstrip())
     show_plan_file(plan, plan_file, config_words)

@@ -28,7 +28,7 @@ from core.pulsar.serving import ROLES, Serving, ServingRow
 from core.pulsar.steps.base import policy_changes
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
-from core.units import by_name, format_ratio, listed
+from core.units import by_name, format_ratio, listed, severity_label
 from dashboard import services
 from dashboard.cli import plan_answers
 from dashboard.cli.config import configured
@@ -261,7 +261,9 @@ class _PlannedPolicy:
         if self.impact.changes or self.impact.unloaded:
             print_line(impact_sentence(self.seen))
         for finding in self.seen.plan.diagnostics:
-            print_line(f"{finding.severity}: {finding.sentence} {finding.hint}".rstrip())
+            print_line(
+                f"{severity_label(finding.severity)}: {finding.sentence} {finding.hint}".rstrip()
+            )
         changes = self.impact.changes[:_SHOWN]
         table(
             ("namespace", "brokers before", "after", "bundles", "must move", "stay"),
@@ -350,7 +352,7 @@ class _Report:
             [(name, listed(brokers, 6)) for name, brokers in self.domains.items()],
         )
         for one in self.wrong:
-            print_line(f"{one.severity}: {one.sentence} {one.hint}".rstrip())
+            print_line(f"{severity_label(one.severity)}: {one.sentence} {one.hint}".rstrip())
             for fix in one.fixes:
                 print_line(f"  {fix.label}: {fix.why}")
                 for change in fix.desired:

@@ -25,19 +25,19 @@ from dashboard.cli.source import (
 from dashboard.services import pulsar
 from dashboard.systems import FIRST
 
-
-def _directory(context: typer.Context, named: Path) -> Path:
-    return directory_of(context, named, FIRST)
-
-
 Snapshot = Annotated[
     Path,
     typer.Argument(
         metavar="CLUSTER-or-SNAPSHOT",
         help="Cluster name, or snapshot directory.",
-        callback=_directory,
     ),
 ]
+"""A source, of which :func:`pulsar_directory` is the snapshot."""
+
+
+def pulsar_directory(named: Path, config: Path | None) -> Path:
+    """Return the directory of the snapshot of a Pulsar cluster, until the command ends."""
+    return directory_of(named, config, FIRST)
 
 
 def pulsar_snapshot(source: str, config: Path | None) -> PulsarSnapshot:

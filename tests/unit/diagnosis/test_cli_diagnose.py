@@ -37,9 +37,7 @@ def pulsar(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def answer_of(capsys, *words: str) -> str:
     assert run(["diagnose", *words, "--seconds", "1"]) == 0
-    said = capsys.readouterr().out
-    assert len(said.splitlines()) <= MAX_LINES
-    return said
+    return capsys.readouterr().out
 
 
 def refusal_of(capsys, code: int, *words: str) -> tuple[str, str]:
@@ -123,8 +121,10 @@ def test_what_qualifies_a_cause_is_printed(tmp_path, capsys, monkeypatch):
     folder = str(report_folder("21174", tmp_path))
     assert run(["diagnose", folder]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) <= MAX_LINES
-    assert lines[-2:] == ["3 changes simulated. 2 further causes: see --json. Judged.", "Late."]
+    assert [line for line in lines if line.endswith("A cause.")] == [
+        f"{number}. A cause." for number in range(1, 7)
+    ]
+    assert lines[-4:] == ["3 changes simulated.", "Judged.", "Late.", "Cut."]
 
 
 def test_commands_and_lines_of_a_file_are_alone_in_their_line():
@@ -166,5 +166,4 @@ def report_folder(name: str, folder: Path) -> Path:
 def test_sentences_name_what_was_measured(name, sentence, tmp_path, capsys):
     assert run(["diagnose", str(report_folder(name, tmp_path)), "--seconds", "30"]) == 0
     said = capsys.readouterr().out
-    assert len(said.splitlines()) <= MAX_LINES
     assert sentence in said

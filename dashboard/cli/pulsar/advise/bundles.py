@@ -27,12 +27,12 @@ from core.pulsar.lookup import parse_topic_name
 from core.pulsar.plan.split import build_cuts_plan
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot.store import load_snapshot
-from core.units import format_ratio
+from core.units import format_ratio, severity_label
 from dashboard.cli import plan_answers
 from dashboard.cli.options import Config, Json, PlanReason
 from dashboard.cli.output import Answer, UsageFaultError, emit, print_line, table
 from dashboard.cli.plan_answers import refusal, show_plan_file, write_plan
-from dashboard.cli.pulsar.source import Snapshot, active_settings
+from dashboard.cli.pulsar.source import Snapshot, active_settings, pulsar_directory
 from dashboard.presenters.pulsar.advisors_facts import NamespaceFacts, namespace_facts
 from dashboard.presenters.pulsar.advisors_inputs import BOUNDS
 
@@ -257,7 +257,7 @@ def partitions(
         )
         if plan is not None:
             for item in plan.diagnostics:
-                print_line(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
+                print_line(f"{severity_label(item.severity)}: {item.sentence} {item.hint}".rstrip())
             show_plan_file(plan, plan_file, "")
 
     return emit(Answer(body, show), as_json=as_json)
@@ -339,14 +339,15 @@ def lookups(
     pace_per_min: Annotated[
         float, typer.Option("--pace", metavar="BUNDLES/min", help="Unload rate (bundles/min).")
     ] = 10.0,
-    config: Config = None,  # noqa: ARG001  # read with the snapshot
+    config: Config = None,
     as_json: Json = False,
 ) -> int:
     """Compute the lookups that unloading a namespace causes.
 
     Compares unloading at once and bundle by bundle.
     """
-    found = unload_pressure(load_snapshot(directory), namespace, pace_per_min=pace_per_min)
+    snapshot = load_snapshot(pulsar_directory(directory, config))
+    found = unload_pressure(snapshot, namespace, pace_per_min=pace_per_min)
 
     def show() -> None:
         print_line(found.sentence)

@@ -26,7 +26,7 @@ from core.snapshot.store import load_snapshot
 from core.units import format_bytes, format_ratio
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import Answer, UsageFaultError, emit, print_line, table
-from dashboard.cli.pulsar.source import Snapshot, active_settings
+from dashboard.cli.pulsar.source import Snapshot, active_settings, pulsar_directory
 from dashboard.presenters.pulsar.advisors_facts import (
     live_ledger,
     live_settings,
@@ -230,7 +230,7 @@ def retention(
         if stored:
             print_line(f"Until then {stored}.")
         for sentence in found:
-            print_line(f"warning: {sentence}")
+            print_line(f"Warning: {sentence}")
         inputs.show()
 
     return emit(Answer(body, show), as_json=as_json)
@@ -242,12 +242,13 @@ def disks(
     directories: Annotated[
         int, typer.Option(min=1, max=1_000, help="Number of ledgerDirectories of a bookie.")
     ] = 4,
-    config: Config = None,  # noqa: ARG001  # read with the snapshot
+    config: Config = None,
     as_json: Json = False,
 ) -> int:
     """Estimate how evenly ledgers fill a bookie's directories."""
-    snapshot = load_snapshot(directory)
-    inputs = _filled(dict.fromkeys(_MEASURED, 0), LEDGER, directory, None)
+    read = pulsar_directory(directory, config)
+    snapshot = load_snapshot(read)
+    inputs = _filled(dict.fromkeys(_MEASURED, 0), LEDGER, read, None)
     rule = _rule(inputs.values)
     movable = snapshot.bundles.filter(pc.invert(snapshot.bundles["is_broker_bound"]))
     found = disk_picture(movable, rule, directories)

@@ -28,7 +28,7 @@ from core.pulsar.shedding.what_if import TurningPoint, deciding_settings, is_sea
 from core.pulsar.split import SplitWhatIf, explain_split
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
-from core.units import format_ratio
+from core.units import format_ratio, severity_label
 from dashboard import services
 from dashboard.cli.config import configured
 from dashboard.cli.options import Config, Json, RecentlyUnloaded, Release, Settings, Source
@@ -340,7 +340,7 @@ def _show_cluster(
     ]
     table(("broker", "verdict", "because", "usage"), rows)
     for item in apart:
-        print_line(f"{item.severity}: {item.text} {item.hint}".rstrip())
+        print_line(f"{severity_label(item.severity)}: {item.text} {item.hint}".rstrip())
     _notes(explanation)
 
 

@@ -17,15 +17,14 @@ from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.recent import recent_bundles
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot
-from core.units import format_bytes_per_s, format_ratio, pluralize
+from core.units import format_bytes_per_s, format_ratio, pluralize, severity_label
 from dashboard.cli import plan_answers
 from dashboard.cli.options import Config, Json, PlanFile, PlanReason, Release, Settings
 from dashboard.cli.output import Answer, emit, note, print_line, table
 from dashboard.cli.plan_answers import refusal, write_plan
 from dashboard.cli.pulsar.snapshots import Assumptions
-from dashboard.cli.pulsar.source import Snapshot
+from dashboard.cli.pulsar.source import Snapshot, pulsar_directory
 from dashboard.cli.requests import read_list, takes
-from dashboard.cli.source import given_name
 
 _MOST_SHOWN: Final = 40
 _CURVE_SHOWN: Final = 10
@@ -54,7 +53,7 @@ def run_optimize(
     settings: Settings = None,
     release: Release = None,
     reason: PlanReason = "",
-    config: Config = None,  # noqa: ARG001  # read with the snapshot
+    config: Config = None,
     as_json: Json = False,
 ) -> int:
     """Find the fewest moves that balance the cluster.
@@ -63,7 +62,7 @@ def run_optimize(
     """
     assumptions = Assumptions.of(None, settings, release)
     bundles = read_list(recently_unloaded)
-    snapshot = load_snapshot(directory)
+    snapshot = load_snapshot(pulsar_directory(directory, config))
     recent = recent_bundles(snapshot.bundles, bundles)
     for line in recent.notices:
         note(line)
@@ -88,12 +87,12 @@ def run_optimize(
             print_line()
             print_line(f"Plan {plan.short_id}: {pluralize(len(plan.steps), 'unload')}.")
             for text in dict.fromkeys(
-                f"{item.severity}: {item.sentence} {item.hint}".rstrip()
+                f"{severity_label(item.severity)}: {item.sentence} {item.hint}".rstrip()
                 for item in plan.diagnostics
             ):
                 print_line(text)
             print_line(f"Written to {plan_file}.")
-            print_line(f"See `trimtab preview {plan_file} --snapshot {given_name(directory)}`.")
+            print_line(f"See `trimtab preview {plan_file} --snapshot {directory}`.")
         elif plan_file is not None:
             print_line("Nothing to plan: no file is written.")
 

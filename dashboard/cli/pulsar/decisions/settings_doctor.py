@@ -25,7 +25,7 @@ from core.pulsar.snapshot.config_files import (
     snapshot_of_config,
 )
 from core.snapshot import Manifest, PulsarSnapshot
-from core.units import pluralize
+from core.units import pluralize, severity_label
 from dashboard import services
 from dashboard.cli.config import config_words, read_config
 from dashboard.cli.options import Config, Json, MaybeSource, Release, Settings
@@ -232,7 +232,7 @@ def _show_file(
 
 def _show_finding(finding: Finding, command: str, file: str) -> None:
     print_line()
-    print_line(f"{finding.severity}: {finding.sentence}", is_prose=True)
+    print_line(f"{severity_label(finding.severity)}: {finding.sentence}", is_prose=True)
     print_line(f"  Consequence: {finding.consequence}")
     if finding.hint:
         print_line(f"  Fix: {finding.hint}")

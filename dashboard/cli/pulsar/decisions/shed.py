@@ -18,7 +18,7 @@ from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.requests import ShedRoundsRequest
 from core.pulsar.shedding import Round
 from core.snapshot import PulsarSnapshot
-from core.units import pluralize
+from core.units import pluralize, severity_label
 from dashboard.cli import operations, plan_answers
 from dashboard.cli.options import (
     Config,
@@ -130,6 +130,6 @@ def _show_plan(plan: Plan, path: Path, source: str) -> None:
     print_line()
     print_line(f"Plan {plan.short_id}: {pluralize(len(plan.steps), 'unload')}.")
     for item in plan.diagnostics:
-        print_line(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
+        print_line(f"{severity_label(item.severity)}: {item.sentence} {item.hint}".rstrip())
     print_line(f"Written to {path}.")
     print_line(f"See `trimtab preview {path} --snapshot {source}`.")

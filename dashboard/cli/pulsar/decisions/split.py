@@ -25,13 +25,13 @@ from core.pulsar.split import (
 )
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot
-from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio
+from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio, severity_label
 from dashboard.cli import plan_answers
 from dashboard.cli.options import Config, Json, Release, Settings
 from dashboard.cli.output import Answer, UsageFaultError, emit, print_line, table
 from dashboard.cli.plan_answers import refusal, write_plan
 from dashboard.cli.pulsar.snapshots import Assumptions
-from dashboard.cli.pulsar.source import Snapshot
+from dashboard.cli.pulsar.source import Snapshot, pulsar_directory
 
 _MET = {True: "yes", False: "no", None: "unknown"}
 
@@ -60,7 +60,7 @@ def split(
     reason: Annotated[str, typer.Option(help="Reason (recorded in the plan).")] = "",
     settings: Settings = None,
     release: Release = None,
-    config: Config = None,  # noqa: ARG001  # read with the snapshot
+    config: Config = None,
     as_json: Json = False,
 ) -> int:
     """Preview a split of a bundle: positions, load, effect."""
@@ -72,7 +72,7 @@ def split(
         unknown = UnknownNameError.of("split algorithm", spec.algorithm, ALGORITHMS)
         raise UsageFaultError(unknown.message, hint=unknown.hint)
     _check_positions(spec.algorithm, spec.positions)
-    loaded = load_snapshot(snapshot)
+    loaded = load_snapshot(pulsar_directory(snapshot, config))
     effective = assumptions.settings_of(loaded)
     started = time.perf_counter()
     found = explain_split(
@@ -90,7 +90,7 @@ def split(
             print_line()
             print_line(f"Plan {made.short_id}, valid until {made.expires_at:%H:%M:%S} UTC.")
             for item in made.diagnostics:
-                print_line(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
+                print_line(f"{severity_label(item.severity)}: {item.sentence} {item.hint}".rstrip())
             print_line(f"Written to {plan}.")
 
     return emit(Answer(body, show), as_json=as_json)
@@ -220,7 +220,7 @@ def _show(what_if: SplitWhatIf) -> None:
         )
     print_line()
     table(
-        ("part", "topics", "sessions", "rate", "throughput", "load share"),
+        ("part", "topics", "sessions", "rate", "traffic", "load share"),
         [
             (
                 part.range,
