@@ -30,31 +30,39 @@ class DeviationPairs:
         brokers: Names, the highest first; length ``n``.
         now: Shape ``(n,)``, share of the mean.
         after: Shape ``(n,)``, NaN where nothing is known to come.
+        scenario: Shape ``(n,)``, in the scenario before any move; ``None``: there is no scenario.
         left_out: Brokers that are nearer to the mean and not drawn.
     """
 
     brokers: Sequence[str]
     now: Floats
     after: Floats
+    scenario: Floats | None = None
     left_out: int = 0
 
 
-def pairs_of(brokers: Sequence[str], now: Floats, after: Floats) -> DeviationPairs:
+def pairs_of(
+    brokers: Sequence[str], now: Floats, after: Floats, scenario: Floats | None = None
+) -> DeviationPairs:
     """Return the brokers to draw, the highest first: the worst of each side on a large fleet.
 
     Args:
         brokers: Names; length ``n``.
-        now: Shape ``(n,)``, signed share of the mean; NaN: unknown, not drawn.
+        now: Shape ``(n,)``, signed share of the mean; NaN: unknown. A broker of which nothing is
+            known is not drawn.
         after: Shape ``(n,)``, likewise.
+        scenario: Shape ``(n,)``, likewise; ``None``: there is no scenario.
     """
-    known = np.flatnonzero(np.isfinite(now))
-    order = known[np.argsort(-now[known], kind="stable")]
+    first = np.where(np.isfinite(now), now, after if scenario is None else scenario)
+    known = np.flatnonzero(np.isfinite(first))
+    order = known[np.argsort(-first[known], kind="stable")]
     if order.size > 2 * MAX_A_SIDE:
         order = np.concatenate([order[:MAX_A_SIDE], order[-MAX_A_SIDE:]])
     return DeviationPairs(
         brokers=[brokers[row] for row in order.tolist()],
         now=now[order],
         after=after[order],
+        scenario=None if scenario is None else scenario[order],
         left_out=known.size - order.size,
     )
 
@@ -63,18 +71,22 @@ def pairs_of(brokers: Sequence[str], now: Floats, after: Floats) -> DeviationPai
 def deviation_dumbbells(pairs: DeviationPairs, tolerance_ratio: float) -> go.Figure:
     """Return one row a broker: an open point for now, a filled one for after, the band behind.
 
+    A scenario has an open diamond between them.
+
     Args:
         pairs: The brokers.
         tolerance_ratio: Half width of the target band.
     """
     names, percent = list(pairs.brokers), 100.0
-    now, after = pairs.now * percent, pairs.after * percent
-    gap = np.full(now.shape, np.nan)
+    points = [("now", "circle-open", pairs.now), ("after", "circle", pairs.after)]
+    if pairs.scenario is not None:
+        points.insert(1, ("scenario, no moves", "diamond-open", pairs.scenario))
+    gap = np.full(pairs.now.shape, np.nan)
     band = tolerance_ratio * percent
     traces = [
         go.Scatter(  # one trace: a gap ends each line
-            x=np.column_stack([now, after, gap]).ravel(),
-            y=[name for name in names for _ in range(3)],
+            x=np.column_stack([*(values * percent for _, _, values in points), gap]).ravel(),
+            y=[name for name in names for _ in range(len(points) + 1)],
             mode="lines",
             line={"color": NEUTRAL, "width": 2},
             showlegend=False,
@@ -83,18 +95,15 @@ def deviation_dumbbells(pairs: DeviationPairs, tolerance_ratio: float) -> go.Fig
     ]
     traces += [
         go.Scatter(
-            x=values,
+            x=values * percent,
             y=names,
             mode="markers",
             name=label,
-            marker=marker,
-            customdata=[format_deviation(float(value) / percent) for value in values],
+            marker=_marker(symbol, values, tolerance_ratio),
+            customdata=[format_deviation(float(value)) for value in values],
             hovertemplate="%{y}<br><b>%{customdata}</b><extra>" + label + "</extra>",
         )
-        for values, label, marker in (
-            (now, "now", _marker("circle-open", pairs.now, tolerance_ratio)),
-            (after, "after", _marker("circle", pairs.after, tolerance_ratio)),
-        )
+        for label, symbol, values in points
         if np.isfinite(values).any()
     ]
     layout = {

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from fleet_builder import make_snapshot
 from snapshot_site import Site, assert_calm, now, texts
 
+from core.optimize import OptimizeRequest
 from dashboard import services
 from dashboard.app_pages.pulsar.rebalance import queries
 from dashboard.app_pages.pulsar.rebalance.fleets import REAL, FleetChange, scenarios
+from dashboard.charts.dumbbell import deviation_dumbbells
+from dashboard.components.pulsar import moves_plan
+from dashboard.presenters.pulsar.rebalance_plan import worst_deviation
 
 WAIT_S = 120.0
 GONE = "10.1.0.1:8080"
@@ -129,3 +134,29 @@ def test_more_moves_than_one_run_may_have_are_cut_to_the_first_ones(tmp_path, mo
     moves = next(one.value for one in app.dataframe if "wanted" in one.value.columns)
     assert len(moves) == 2
     assert not next(one for one in app.button if one.label == "Apply plan…").disabled
+
+
+@pytest.mark.parametrize("change", [{"fail": [GONE]}, {"join": "2"}], ids=["fails", "joins"])
+def test_the_chart_of_a_scenario_ends_where_the_candidate_ends(site, monkeypatch, change):
+    drawn = []
+    monkeypatch.setattr(
+        moves_plan,
+        "deviation_dumbbells",
+        lambda pairs, target: drawn.append(pairs) or deviation_dumbbells(pairs, target),
+    )
+    app = opened(site, **change)
+    fleet = FleetChange(failing=tuple(change.get("fail", ())), joining=int(change.get("join", 0)))
+    optimal = queries.proposed(
+        queries.Optimization(
+            stored=stored(site), request=OptimizeRequest(within=0.2, max_moves=200), fleet=fleet
+        )
+    )
+    pairs = drawn[-1]
+    scenario = scenarios((stored(site), fleet)).measures.throughput
+    assert np.nanmax(np.abs(pairs.scenario)) == pytest.approx(worst_deviation(scenario)[0])
+    assert np.nanmax(np.abs(pairs.after)) == pytest.approx(optimal.deviation_after)
+    assert np.isfinite(pairs.scenario).sum() == len(scenario.brokers)
+    moves = next(one.value for one in app.dataframe if "topics" in one.value.columns)
+    assert moves["bundle"].tolist() == [move.bundle for move in optimal.moves]
+    assert {"pin", "exclude"} & set(moves.columns) == set()
+    assert GONE not in set(moves["to"]) or "join" in change

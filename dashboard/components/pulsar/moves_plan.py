@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import streamlit as st
+from numpy.typing import NDArray
 
 from core.plan.model import Plan
 from core.pulsar.plan.preview import Preview
@@ -59,7 +60,13 @@ def _draw_excluded(spread: Spread) -> None:
 
 
 def draw_deviations(
-    before: Spread, after: Spread | None, target_ratio: float, *, key: str, height: int = 0
+    before: Spread,
+    after: Spread | None,
+    target_ratio: float,
+    *,
+    scenario: Spread | None = None,
+    key: str,
+    height: int = 0,
 ) -> None:
     """Draw every broker's deviation now and after, the worst of each side on a large fleet.
 
@@ -67,14 +74,17 @@ def draw_deviations(
         before: Of all brokers.
         after: Likewise; ``None``: not known.
         target_ratio: Half width of the target band.
+        scenario: Likewise, of the changed brokers before any move; ``None``: no scenario.
         key: Of the chart.
         height: Pixels at most; 0: of its rows.
     """
-    later = {} if after is None else dict(zip(after.brokers, after.deviations, strict=True))
+    spreads = [one for one in (before, scenario, after) if one is not None]
+    brokers = list(dict.fromkeys(broker for one in spreads for broker in one.brokers))
     pairs = pairs_of(
-        before.brokers,
-        before.deviations,
-        np.array([later.get(broker, np.nan) for broker in before.brokers]),
+        brokers,
+        _deviations_of(before, brokers),
+        _deviations_of(after, brokers),
+        None if scenario is None else _deviations_of(scenario, brokers),
     )
     figure = deviation_dumbbells(pairs, target_ratio)
     if height and figure.layout.height > height:
@@ -87,6 +97,12 @@ def draw_deviations(
             f"The {MAX_A_SIDE} highest and lowest; {pluralize(pairs.left_out, 'broker')} omitted."
         )
     _draw_excluded(before)
+
+
+def _deviations_of(spread: Spread | None, brokers: Sequence[str]) -> NDArray[np.float64]:
+    """Return the deviations of these brokers, NaN where a broker has none."""
+    known = {} if spread is None else dict(zip(spread.brokers, spread.deviations, strict=True))
+    return np.array([known.get(broker, np.nan) for broker in brokers])
 
 
 _DEVIATIONS: Final = "Deviation of the brokers from the mean, now and after"

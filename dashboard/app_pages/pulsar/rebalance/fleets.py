@@ -11,7 +11,7 @@ from typing import Final
 
 from core.errors import InputError, OpsError
 from core.findings.measures import Spread
-from core.pulsar.measures import measure
+from core.pulsar.measures import Measures, measure
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES, active_shedding_strategy
 from core.pulsar.view import LoadView
@@ -65,7 +65,7 @@ class FleetScenario:
         view: For the kernels.
         change: What the change itself moved.
         before: Traffic of the brokers before it.
-        after: The same after it, before anything is shed.
+        measures: Of the changed fleet, before anything is shed.
     """
 
     snapshot: PulsarSnapshot = field(repr=False)
@@ -73,7 +73,7 @@ class FleetScenario:
     view: LoadView = field(repr=False)
     change: RoundResult
     before: Spread
-    after: Spread
+    measures: Measures
 
 
 def _strategy(one: Reading) -> str:
@@ -100,7 +100,7 @@ def _scenario(key: tuple[CachedSnapshot, FleetChange]) -> FleetScenario | str:
         view=LoadView.of(changed, one.settings),
         change=change,
         before=one.measures.throughput,
-        after=measure(changed, one.settings).throughput,
+        measures=measure(changed, one.settings),
     )
 
 

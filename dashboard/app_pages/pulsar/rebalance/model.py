@@ -26,7 +26,7 @@ def supposition(fleet: FleetChange) -> str:
 
 def beginning(origin: FleetScenario) -> str:
     """Return the balance of the changed fleet before shedding."""
-    before, after = worst_deviation(origin.before), worst_deviation(origin.after)
+    before, after = worst_deviation(origin.before), worst_deviation(origin.measures.throughput)
     reached = (
         "Balance unknown."
         if before is None or after is None

@@ -119,19 +119,23 @@ if chosen is not None:
     selection = selected_plan.Selection.of_strategy(chosen)
 else:
     selection = selected_plan.Selection.of_optimal(proposal)
-shown = selected_plan.planned(page, selection) if fleet.is_real else None
-awaited = None if shown is None else shown.awaited
-if awaited is not None:
-    request = awaited
+shown = selected_plan.planned(page, selection, fleet)
+if shown.awaited is not None:
+    request = shown.awaited
     with waiting:
         until(lambda: queries.rebalance_preview(request) is not None, "Computing the plan.")
 with right:
     words.section(
         "Deviation per broker", f"{selection.name}, next round" if chosen else selection.name
     )
-    before, after = selected_plan.deviations(page, shown, fleet, objective.measure)
+    now, scenario, after = selected_plan.deviations(page, shown, fleet, objective.measure)
     moves_plan.draw_deviations(
-        before, after, objective.target_ratio, key="rebalance_deviations", height=CHART_PX
+        now,
+        after,
+        objective.target_ratio,
+        scenario=scenario,
+        key="rebalance_deviations",
+        height=CHART_PX,
     )
 
 plan_tab, compare_tab, why_tab, cost_tab = st.tabs(
@@ -139,12 +143,12 @@ plan_tab, compare_tab, why_tab, cost_tab = st.tabs(
 )
 if plan_tab.open:
     with plan_tab:
-        if shown is not None:
-            if chosen is None and whole is not None:
-                selected_plan.draw_rest(whole)
+        if chosen is None and whole is not None:
+            selected_plan.draw_rest(whole)
+        if fleet.is_real:
             selected_plan.draw_plan(page, shown)
         else:
-            selected_plan.draw_supposed(selection)
+            selected_plan.draw_supposed(shown)
 if compare_tab.open:
     with compare_tab:
         compare.draw_compared(choice, lines, objective.target_ratio)
@@ -157,11 +161,11 @@ if why_tab.open:
         leader_round.next_round(live)
 if cost_tab.open:
     with cost_tab:
-        if shown is not None and shown.made is not None and shown.made[1].steps:
+        if shown.made is not None and shown.made[1].steps:
             compare.draw_cost(shown.made[1], optimal if chosen is None else None)
-        elif awaited is None and selection.is_known:
+        elif shown.awaited is None and selection.is_known:
             st.caption("No moves, no cost.")
 
-if shown is not None:
+if fleet.is_real:
     settings = settings_plan.dialog_of(page, chosen, effective)
     selected_plan.draw_bar(page, shown, settings)

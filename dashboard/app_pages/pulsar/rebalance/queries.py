@@ -267,6 +267,7 @@ class PlanRequest:
         edits: What a person changed.
         exclusions: Namespaces that the configuration keeps out of plans.
         reason: Where the moves come from.
+        fleet: The brokers, as they are or changed; the plan of a changed fleet is only shown.
     """
 
     stored: CachedSnapshot
@@ -274,6 +275,7 @@ class PlanRequest:
     edits: MoveEdits = MoveEdits()
     exclusions: tuple[str, ...] = ()
     reason: str = ""
+    fleet: FleetChange = REAL
 
 
 def first_moves(
@@ -323,12 +325,12 @@ def _period() -> int:
 
 def _previewed(key: tuple[PlanRequest, int]) -> tuple[Plan, Preview] | str:
     request, _ = key
-    snapshot = reading(request.stored).snapshot
-    origin = PlanContext(
+    snapshot = origin(request.stored, request.fleet).snapshot
+    context = PlanContext(
         snapshot=snapshot, now=services.now(), exclusions=frozenset(request.exclusions)
     )
     try:
-        plan = _edited(request, origin)
+        plan = _edited(request, context)
     except InputError as error:  # no move is left
         return f"{error.message} {error.hint}"
     return plan, preview_plan(snapshot, plan)
@@ -338,34 +340,34 @@ _previews = cached(_previewed, max_entries=64)
 previews_in_background = BackgroundResults(_previews)
 
 
-def _edited(request: PlanRequest, origin: PlanContext) -> Plan:
-    plan = _built(request, origin)
+def _edited(request: PlanRequest, context: PlanContext) -> Plan:
+    plan = _built(request, context)
     gone = set(request.edits.left_out)
     own = _bundles_of(plan)
     refused = gone - own
     if refused & {bundle for bundle, _ in request.moves}:  # no step: then it is not asked at all
         remaining = tuple(move for move in request.moves if move[0] not in refused)
-        plan = _built(replace(request, moves=remaining), origin)
+        plan = _built(replace(request, moves=remaining), context)
     if gone & own:
-        plan = dropped(plan, gone & own, origin)
+        plan = dropped(plan, gone & own, context)
     left = _bundles_of(plan)
     wanted = {bundle: broker for bundle, broker in request.edits.retargets if bundle in left}
-    return retargeted(plan, wanted, origin) if wanted else plan
+    return retargeted(plan, wanted, context) if wanted else plan
 
 
 def _bundles_of(plan: Plan) -> set[str]:
     return {step.subject for step in plan.steps if step.is_placed_by_cluster}
 
 
-def _built(request: PlanRequest, origin: PlanContext) -> Plan:
+def _built(request: PlanRequest, context: PlanContext) -> Plan:
     destinations = {bundle: broker for bundle, broker in request.moves if broker is not None}
     return build_unload_plan(
-        origin.snapshot,
+        context.snapshot,
         [bundle for bundle, _ in request.moves],
         destinations=destinations,
         exclusions=request.exclusions,
         reason=request.reason,
-        now=origin.now,
+        now=context.now,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -16,7 +17,7 @@ from core.units import pluralize
 from dashboard import state
 from dashboard.app_pages.pulsar.rebalance import queries
 from dashboard.app_pages.pulsar.rebalance.candidates import forget_edits
-from dashboard.app_pages.pulsar.rebalance.fleets import FleetChange, FleetScenario, origin
+from dashboard.app_pages.pulsar.rebalance.fleets import FleetChange, origin
 from dashboard.components import action_bar, applying, frame, tables, words
 from dashboard.components.pulsar import moves_plan
 from dashboard.components.pulsar.applying import PulsarDialog
@@ -104,17 +105,18 @@ class SelectedPlan:
     awaited: queries.PlanRequest | None = None
 
 
-def planned(page: PulsarPage, selection: Selection) -> SelectedPlan:
-    """Return the plan of a candidate, as it was edited."""
+def planned(page: PulsarPage, selection: Selection, fleet: FleetChange) -> SelectedPlan:
+    """Return the plan of a candidate: on the real fleet as it was edited, else only to be shown."""
     first = queries.first_moves(page.stored, selection.moves, page.cluster.apply.max_steps)
     made, nothing, awaited = None, selection.nothing, None
     if first:
         request = queries.PlanRequest(
             stored=page.stored,
             moves=first,
-            edits=edits(),
+            edits=edits() if fleet.is_real else queries.MoveEdits(),
             exclusions=tuple(page.cluster.exclusions),
             reason=selection.reason,
+            fleet=fleet,
         )
         found = queries.rebalance_preview(request)
         if found is None:
@@ -125,7 +127,7 @@ def planned(page: PulsarPage, selection: Selection) -> SelectedPlan:
             made = found
     dialog = state.open_dialog()
     # behind an open dialog stands what it is about
-    if isinstance(dialog, PulsarDialog):
+    if isinstance(dialog, PulsarDialog) and fleet.is_real:
         made = dialog.plan, dialog.preview
     return SelectedPlan(
         selection=selection, made=made, nothing=nothing, limit=len(first), awaited=awaited
@@ -133,27 +135,22 @@ def planned(page: PulsarPage, selection: Selection) -> SelectedPlan:
 
 
 def deviations(
-    page: PulsarPage, shown: SelectedPlan | None, fleet: FleetChange, measure: LoadMeasure
-) -> tuple[Spread, Spread | None]:
-    """Return the brokers' load now, and after the plan or in the scenario.
+    page: PulsarPage, shown: SelectedPlan, fleet: FleetChange, measure: LoadMeasure
+) -> tuple[Spread, Spread | None, Spread | None]:
+    """Return the brokers' load now, in the scenario before any move, and after the plan.
+
+    The second is ``None`` on the real fleet, the third without a plan.
 
     Args:
-        shown: The plan; ``None``: the fleet is not the real one.
-        fleet: The brokers, as they are or changed.
         measure: ``throughput`` or ``usage``.
     """
-    if shown is not None and shown.made is not None:
-        preview = shown.made[1]
-        found: tuple[Spread, Spread] = (
-            getattr(preview.measures_before, measure),
-            getattr(preview.measures_after, measure),
-        )
-        return found
-    now: Spread = getattr(page.reading.measures, measure)
-    scenario = None if fleet.is_real else origin(page.stored, fleet)
-    return now, scenario.after if isinstance(
-        scenario, FleetScenario
-    ) and measure == "throughput" else None
+    preview = None if shown.made is None else shown.made[1]
+    after = None if preview is None else getattr(preview.measures_after, measure)
+    if fleet.is_real:
+        measures = page.reading.measures if preview is None else preview.measures_before
+        return getattr(measures, measure), None, after
+    scenario = getattr(origin(page.stored, fleet).measures, measure)
+    return getattr(page.reading.measures, measure), scenario, after
 
 
 def are_all_selected() -> bool:
@@ -177,7 +174,6 @@ def draw_rest(optimal: Proposal) -> None:
 
 def draw_plan(page: PulsarPage, shown: SelectedPlan) -> None:
     """Draw the moves of the plan, each with its actions."""
-    selection = shown.selection
     edits_panel()
     if shown.made is None and shown.awaited is not None:
         return  # the page waits for it
@@ -185,18 +181,22 @@ def draw_plan(page: PulsarPage, shown: SelectedPlan) -> None:
         st.info(words.plain(shown.nothing), icon=":material/check:")
         return
     plan, preview = shown.made
-    if selection.round > 1:
-        st.caption(f"Moves of round {selection.round}, the first round with moves.")
-    if shown.limit < len(selection.moves):
-        st.caption(
-            f"First {shown.limit:,} of {pluralize(len(selection.moves), 'move')} (plan limit). "
-            "Apply the plan, then recompute."
-        )
+    _draw_caption(shown)
     moves_plan.draw_remarks(plan, ("error", "warning"))
     if preview.steps:
         _draw_moves(preview)
         _destination(page, preview)
     moves_plan.draw_remarks(plan, ("info",))
+
+
+def _draw_caption(shown: SelectedPlan) -> None:
+    if shown.selection.round > 1:
+        st.caption(f"Moves of round {shown.selection.round}, the first round with moves.")
+    if shown.limit < len(shown.selection.moves):
+        st.caption(
+            f"First {shown.limit:,} of {pluralize(len(shown.selection.moves), 'move')} (plan limit). "
+            "Apply the plan, then recompute."
+        )
 
 
 _EDITS: Final = (
@@ -217,14 +217,7 @@ def _draw_moves(preview: Preview) -> None:
         rows,
         {
             "bundle": tables.opener("Bundle", "_move_bundle", frame.bundle_link, is_pinned=False),
-            "from": tables.words("From"),
-            "to": tables.words(
-                "To", "Requested or most probable destination with its probability."
-            ),
-            **({"wanted": placed} if len(set(wanted)) > 1 else {}),
-            "traffic": tables.megabytes("Traffic"),
-            "clients": tables.whole("Clients"),
-            "topics": tables.whole("Topics"),
+            **_move_columns({"wanted": placed} if len(set(wanted)) > 1 else {}),
             **{
                 label.lower(): _action(f"_{label.lower()}", edit, bundles, help_text)
                 for label, edit, help_text in _EDITS
@@ -234,6 +227,19 @@ def _draw_moves(preview: Preview) -> None:
         alt="Moves of the plan",
         height=min(420, tables.height_of(len(rows))),
     )
+
+
+def _move_columns(placement: Mapping[str, tables.Column] | None = None) -> dict[str, tables.Column]:
+    """Return the columns of a move, with one for its placement where the moves differ in it."""
+    destination = "Requested or most probable destination with its probability."
+    return {
+        "from": tables.words("From"),
+        "to": tables.words("To", destination),
+        **(placement or {}),
+        "traffic": tables.megabytes("Traffic"),
+        "clients": tables.whole("Clients"),
+        "topics": tables.whole("Topics"),
+    }
 
 
 def _action(key: str, edit: str, bundles: list[str], help_text: str) -> tables.Column:
@@ -275,14 +281,23 @@ def _of_settings(dialog: PulsarDialog) -> list[action_bar.PlanFigure]:
     ]
 
 
-def draw_supposed(selection: Selection) -> None:
-    """Show the moves of the candidate in the scenario."""
-    if not selection.moves:
-        st.info(words.plain(selection.nothing), icon=":material/check:")
+def draw_supposed(shown: SelectedPlan) -> None:
+    """Draw the moves of the candidate in the scenario, without actions."""
+    if shown.made is None:
+        if shown.awaited is None:
+            st.info(words.plain(shown.nothing), icon=":material/check:")
         return
-    when = f" in round {selection.round}" if selection.round > 1 else ""
-    moves = pluralize(len(selection.moves), "bundle")
-    st.markdown(f"{words.plain(selection.name)}: {moves}{when}.")
+    _draw_caption(shown)
+    steps = shown.made[1].steps
+    if steps:
+        rows = presenter.steps_table(shown.made[1])
+        tables.table(
+            rows,
+            {"bundle": tables.words("Bundle"), **_move_columns()},
+            key="moves",
+            alt="Moves in the scenario",
+            height=min(420, tables.height_of(len(rows))),
+        )
     st.caption("Scenario only; no plan to apply.")
 
 
