@@ -71,13 +71,16 @@ class Button:
     key: str = ""
 
 
-def show(effects: Sequence[PlanFigure], buttons: Sequence[Button], *, key: str) -> None:
+def show(
+    effects: Sequence[PlanFigure], buttons: Sequence[Button], *, key: str, caveat: str = ""
+) -> None:
     """Show the bar at the bottom of the window, over the page as it scrolls.
 
     Args:
         effects: Moves, traffic, clients and effect, in this order; at most four.
         buttons: The primary one last.
         key: Unique on the page.
+        caveat: What the plan does not achieve, in a few words; empty: nothing to warn of.
     """
     with (
         st.bottom,
@@ -86,6 +89,8 @@ def show(effects: Sequence[PlanFigure], buttons: Sequence[Button], *, key: str) 
         ),
     ):
         draw_effects(effects)
+        if caveat:
+            st.badge(words.plain(caveat), icon=":material/warning:", color="orange")
         st.space("stretch")
         with st.container(  # where there is no room the buttons go to the next line together
             horizontal=True, vertical_alignment="center", gap="small", width="content"

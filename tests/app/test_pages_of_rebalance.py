@@ -140,6 +140,19 @@ def test_every_strategy_of_the_load_manager_and_the_optimizer_are_candidates(sit
     assert "loadBalancerSheddingEnabled is false" in texts(app)
 
 
+def test_a_target_out_of_reach_is_named_above_the_candidates_and_in_the_bar(site, snapshot):
+    missed = "Target ±1% not reached"
+    app = opened(site, within="1", most="1")
+    assert [one for one in app.warning if one.value.startswith(missed)]
+    [bar] = [one.value for one in app.markdown if "badge" in one.value and missed in one.value]
+    assert bar.startswith(":orange-badge")
+    other = opened(
+        site, within="1", most="1", pick="ThresholdShedder"
+    )  # the target is the optimizer's
+    assert not [one for one in other.markdown if "badge" in one.value and missed in one.value]
+    assert "not reach" not in texts(opened(site, within="40"))
+
+
 def test_a_large_fleet_is_computed_in_the_background(site, snapshot, monkeypatch):
     small = opened(site, pick="ThresholdShedder")
     monkeypatch.setattr(queries, "SYNC_BUNDLES", 10)

@@ -10,6 +10,7 @@ import pytest
 from fleet_builder import make_snapshot
 
 from core.findings.measures import Spread
+from core.optimize import Proposal
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.preview import preview_plan
 from core.pulsar.shedding import BrokerTrace, Gate
@@ -18,7 +19,12 @@ from dashboard.charts.bars import BeforeAfter, before_after_bars
 from dashboard.charts.dumbbell import MAX_A_SIDE, deviation_dumbbells, pairs_of
 from dashboard.charts.template import band_legend
 from dashboard.presenters.pulsar import rebalance_plan
-from dashboard.presenters.pulsar.rebalance import gates_table, trail_table
+from dashboard.presenters.pulsar.rebalance import (
+    gates_table,
+    missed_target,
+    missed_target_sentence,
+    trail_table,
+)
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -141,3 +147,45 @@ def test_what_a_plan_moves_is_summed_by_source_and_destination():
     assert rows[["from", "to", "bundles"]].to_numpy().tolist() == [
         ["10.1.0.1:8080", "10.1.0.4:8080", 3]
     ]
+
+
+def proposal(**fields):
+    known = {"verdict": "best_effort", "sentence": "", "measure": "throughput", "goal": ""}
+    band = {"low": 80.0, "high": 120.0, "deviation_after": 0.3, "deviation_floor": 0.264}
+    return Proposal(**{**known, **band, **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"verdict": "reached"}, ("", "")),
+        (
+            {},
+            (
+                "Target ±20% not reached",
+                "Target ±20% not reached; best plan: max deviation ±30%. Reasons: tab Why.",
+            ),
+        ),
+        (
+            {"lower_bound_bytes_per_s": None},
+            (
+                "Target ±20% not reachable",
+                (
+                    "Target ±20% not reachable; best plan: max deviation ±30%, "
+                    "lower bound: max deviation ±26.4%. Reasons: tab Why."
+                ),
+            ),
+        ),
+        (
+            {"low": float("-inf"), "high": 0.5, "measure": "usage"},
+            (
+                "Target max usage 50% not reached",
+                "Target max usage 50% not reached; best plan: max usage 65%. Reasons: tab Why.",
+            ),
+        ),
+    ],
+)
+def test_a_missed_target_is_said_with_what_the_best_plan_reaches(fields, expected):
+    optimal = proposal(**fields)
+    said = missed_target(optimal, 0.2), missed_target_sentence(optimal, 0.2)
+    assert said == expected

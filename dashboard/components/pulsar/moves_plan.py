@@ -158,6 +158,7 @@ def draw_bar(
     preview: action_bar.Button | None = None,
     is_preview: bool = False,
     part: str = "",
+    caveat: str = "",
 ) -> None:
     """Draw the action bar of a plan: its effects in four figures, and its actions.
 
@@ -169,6 +170,7 @@ def draw_bar(
         preview: Opens the page's own preview; ``None``: a dialog with before and after.
         is_preview: The page is a preview itself: there is no button for one.
         part: Which part of all moves the plan has: ``next round``; empty: they are all.
+        caveat: What the plan does not achieve, in a few words; empty: nothing to warn of.
     """
     shown = action_bar.Button(label="Preview", on_click=_show, args=(_PREVIEW,), shortcut="p")
     previews = [] if is_preview else [preview or shown]
@@ -181,6 +183,7 @@ def draw_bar(
             applying.apply_action(dialog),
         ],
         key=key,
+        caveat=caveat,
     )
     applying.draw_dialog()
     if state.open_dialog() is None:

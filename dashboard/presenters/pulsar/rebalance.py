@@ -14,7 +14,7 @@ from core.pulsar.plan.clients import ClientImpact
 from core.pulsar.shedding import BrokerTrace, Gate, Round
 from core.pulsar.shedding.gates import distance_in_words, in_words
 from core.simulation import RoundResult, Simulation
-from core.units import format_bytes_per_s, format_ratio, pluralize
+from core.units import format_band, format_bytes_per_s, format_ratio, pluralize
 from dashboard.charts.efficiency import EfficiencyCurve
 
 IN_FORCE: Final = "● active"
@@ -280,14 +280,44 @@ def _sheds(trace: BrokerTrace) -> str:
     return "▶ sheds" if trace.sheds else "■ no move"
 
 
+def missed_target(optimal: Proposal, target_ratio: float) -> str:
+    """Return the target that the optimal plan misses, in a few words; empty: it reaches it.
+
+    Args:
+        optimal: The plan.
+        target_ratio: Half width of the target band; a relief has its own limit.
+    """
+    if optimal.verdict != "best_effort":
+        return ""
+    target = f"max usage {format_ratio(optimal.high)}" if _is_relief(optimal) else None
+    is_proven = optimal.lower_bound_bytes_per_s is None
+    outcome = "not reachable" if is_proven else "not reached"
+    return f"Target {target or format_band(target_ratio)} {outcome}"
+
+
+def missed_target_sentence(optimal: Proposal, target_ratio: float) -> str:
+    """Return :func:`missed_target` with what the plan reaches, and what none can undercut."""
+    missed = missed_target(optimal, target_ratio)
+    if not missed or optimal.deviation_after is None:
+        return missed and f"{missed}."
+    parts = [f"best plan: {_extreme(optimal, optimal.deviation_after)}"]
+    if optimal.lower_bound_bytes_per_s is None:
+        parts.append(f"lower bound: {_extreme(optimal, optimal.deviation_floor)}")
+    return f"{missed}; {', '.join(parts)}. Reasons: tab Why."
+
+
+def _extreme(optimal: Proposal, ratio: float) -> str:
+    """Return a max deviation, or with a relief the usage of the busiest broker."""
+    if _is_relief(optimal):
+        return f"max usage {format_ratio(optimal.high * (1 + ratio))}"
+    return f"max deviation {format_band(ratio)}"
+
+
 def bounds_words(optimal: Proposal) -> list[str]:
     """Return the target of the plan and the reasons why it is not reached."""
     words = [f"Target: {optimal.goal}."]
     if optimal.lower_bound_bytes_per_s is None:
-        words.append(
-            "Not reachable. Lower bound of the max deviation: "
-            f"{format_ratio(optimal.deviation_floor)}."
-        )
+        words.append(f"Not reachable. Lower bound: {_extreme(optimal, optimal.deviation_floor)}.")
     elif optimal.ratio is not None:
         words.append(
             f"Lower bound of the moved traffic: "

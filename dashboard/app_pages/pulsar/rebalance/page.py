@@ -21,6 +21,7 @@ from dashboard.components import frame, words
 from dashboard.components.pulsar import leader_round, moves_plan
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.components.waiting import until
+from dashboard.presenters.pulsar import rebalance as presenter
 
 CHART_PX = 330
 
@@ -45,6 +46,7 @@ if reading.movable.num_rows == 0:
     st.stop()
 words.title("Rebalance", frozen.facts(page))
 banner_place = st.container()
+verdict_place = st.container()
 with st.container(key="workbench"):
     left, right = st.columns([1.5, 1], gap="medium")
 with left, st.container(horizontal=True, vertical_alignment="center"):
@@ -100,6 +102,10 @@ choice = candidates.CandidateChoice(
     fleet=fleet,
 )
 lines = candidates.lines_of(choice)
+if optimal is not None and optimal.verdict == "best_effort":
+    with verdict_place:
+        sentence = presenter.missed_target_sentence(optimal, objective.target_ratio)
+        st.warning(words.plain(sentence), icon=":material/warning:")
 with compared:
     candidates.draw_table(choice, lines, objective.target_ratio)
 with waiting:
@@ -168,4 +174,7 @@ if cost_tab.open:
 
 if fleet.is_real:
     settings = settings_plan.dialog_of(page, chosen, effective)
-    selected_plan.draw_bar(page, shown, settings)
+    missed = ""
+    if chosen is None and optimal is not None:
+        missed = presenter.missed_target(optimal, objective.target_ratio)
+    selected_plan.draw_bar(page, shown, settings, missed)

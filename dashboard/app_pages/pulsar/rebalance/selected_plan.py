@@ -192,9 +192,10 @@ def draw_plan(page: PulsarPage, shown: SelectedPlan) -> None:
 def _draw_caption(shown: SelectedPlan) -> None:
     if shown.selection.round > 1:
         st.caption(f"Moves of round {shown.selection.round}, the first round with moves.")
-    if shown.limit < len(shown.selection.moves):
+    count = len(shown.selection.moves)
+    if shown.limit < count:
         st.caption(
-            f"First {shown.limit:,} of {pluralize(len(shown.selection.moves), 'move')} (plan limit). "
+            f"First {shown.limit:,} of {pluralize(count, 'move')} (plan limit). "
             "Apply the plan, then recompute."
         )
 
@@ -255,11 +256,14 @@ def _action(key: str, edit: str, bundles: list[str], help_text: str) -> tables.C
     )
 
 
-def draw_bar(page: PulsarPage, shown: SelectedPlan, settings: PulsarDialog | None) -> None:
+def draw_bar(
+    page: PulsarPage, shown: SelectedPlan, settings: PulsarDialog | None, missed: str
+) -> None:
     """Draw the action bar of the plan, and of changed settings.
 
     Args:
         settings: The plan of the settings that were changed here; ``None``: none were.
+        missed: The target that the plan misses; empty: it has none, or reaches it.
     """
     if shown.made is None or not shown.made[0].steps:
         if settings is not None:
@@ -272,7 +276,7 @@ def draw_bar(page: PulsarPage, shown: SelectedPlan, settings: PulsarDialog | Non
     )
     more = [] if settings is None else [applying.apply_action(settings, "Apply settings…")]
     part = "next round" if shown.selection.round else ""
-    moves_plan.draw_bar(page, dialog, key="rebalance", more=more, part=part)
+    moves_plan.draw_bar(page, dialog, key="rebalance", more=more, part=part, caveat=missed)
 
 
 def _of_settings(dialog: PulsarDialog) -> list[action_bar.PlanFigure]:
