@@ -15,6 +15,7 @@ from core.pulsar.presets import upstream_words
 from core.pulsar.rules.doctor import DOCTOR_RULES, examine
 from core.pulsar.rules.doctor.answer import answer
 from core.pulsar.rules.doctor.host_load import fit_line
+from core.pulsar.rules.verdict import verdict_of
 from core.pulsar.setting_values import typed_value
 from core.pulsar.settings import SETTING_BY_KEY, effective_settings
 from core.snapshot import PulsarSnapshot
@@ -350,3 +351,31 @@ def test_what_was_read_in_part_names_the_rest() -> None:
         (None, PLACEMENT, IMPL + "LeastLongTermMessageRate", "default"),
     )
     assert only(shipped, "measures_differ").severity == "info"  # what the release ships with
+
+
+def loaded(cpu_usage):
+    return cell(NAMES[3], cpu_usage=cpu_usage)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "now", "is_found"),
+    [
+        ((), 600.0, True),
+        ((170.0, 170.0), 600.0, False),
+        ((600.0, 170.0), 600.0, True),
+        ((600.0, 600.0), 170.0, True),
+        ((600.0, 170.0), 170.0, False),
+    ],
+)
+def test_foreign_load_neither_comes_nor_goes_with_one_snapshot(earlier, now, is_found):
+    brokers = [loaded(one).brokers for one in earlier]
+    examined = examine(loaded(now), earlier=brokers)
+    assert ("foreign_load" in {one.code for one in examined.diagnoses}) is is_found
+    verdict = verdict_of(loaded(now), earlier=brokers)
+    assert ("foreign_load" in {one.code for one in verdict.findings}) is is_found
+
+
+def test_load_of_a_host_is_no_conflict_of_settings():
+    examined = examine(loaded(600.0))
+    assert "foreign_load" in {one.code for one in examined.diagnoses}
+    assert "foreign_load" not in {one.code for one in examined.of_settings}

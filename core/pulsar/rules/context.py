@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+
+import pyarrow as pa
 
 from core.pulsar.liveness import Liveness, liveness_of
 from core.pulsar.measures import Measures, Target
@@ -26,6 +29,8 @@ class HealthContext:
     """Who holds the bundles, where the snapshot does not."""
     past: RecordedPast | None = None
     """What was recorded of the cluster; ``None`` if no history was read."""
+    earlier: Sequence[pa.Table] = ()
+    """Brokers of the minutes before the snapshot, oldest first: what flickers is no finding."""
 
     @property
     def target(self) -> Target:

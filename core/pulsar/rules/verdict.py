@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -52,6 +53,7 @@ def verdict_of(
     target: Target | None = None,
     bundles: BundleFacts | None = None,
     past: RecordedPast | None = None,
+    earlier: Sequence[pa.Table] = (),
 ) -> Verdict:
     """Judge one snapshot by every rule, those of the settings doctor included.
 
@@ -63,14 +65,15 @@ def verdict_of(
         target: What counts as balanced; by default the cluster's own target.
         bundles: Who holds the bundles, where the snapshot does not.
         past: What was recorded of the cluster.
+        earlier: Brokers of the minutes before the snapshot, oldest first; see
+            :class:`core.pulsar.rules.context.HealthContext`.
     """
-    if settings is None and target is None and bundles is None and past is None:
-        known: Verdict = snapshot.derived.get(
-            "verdict", lambda: _judged(snapshot, effective_settings(snapshot), target, None, None)
-        )
-        return known
     chosen = effective_settings(snapshot) if settings is None else settings
-    return _judged(snapshot, chosen, target, bundles, past)
+    judge = partial(_judged, snapshot, chosen, target, bundles, past, earlier)
+    if all(one is None for one in (settings, target, bundles, past)) and not earlier:
+        known: Verdict = snapshot.derived.get("verdict", judge)
+        return known
+    return judge()
 
 
 def _judged(
@@ -79,9 +82,10 @@ def _judged(
     target: Target | None,
     bundles: BundleFacts | None,
     past: RecordedPast | None,
+    earlier: Sequence[pa.Table],
 ) -> Verdict:
     health = assess(snapshot, chosen, target=target, bundles=bundles)
-    doctor = examine(snapshot, chosen, past).diagnoses
+    doctor = examine(snapshot, chosen, past, earlier).diagnoses
     found = worst_first((*health, *_problems_of_doctor(doctor, health)))
     case = _Case(snapshot, chosen, measure(snapshot, chosen), bundles is not None)
     areas = tuple(Area(name=name, unexamined=case.unexamined(name)) for name in AREAS)

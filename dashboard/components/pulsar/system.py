@@ -150,7 +150,7 @@ admin_urls = ["http://broker1:8080"]
     def count_findings(self, config: Config, stored: CachedSnapshot) -> Counts:
         """Return the number of findings per page; settings as the doctor judges them."""
         one = reading(stored)
-        judged = examination(config, one.snapshot.manifest.cluster, stored).diagnoses
+        judged = examination(config, one.snapshot.manifest.cluster, stored).of_settings
         return {
             **count_by_page(one.findings, self._page_of),
             **count_by_page(one.findings, lambda _: "fleet"),

@@ -43,7 +43,7 @@ def _examination(key: tuple[CachedSnapshot, _Week]) -> Examination:
         past, pause_balancer = _pasts(week), ""
     except SnapshotError as error:
         past, pause_balancer = None, silence_words(error)
-    found = examine(one.snapshot, one.settings, past)
+    found = examine(one.snapshot, one.settings, past, one.earlier_brokers)
     return replace(found, unjudged=(*found.unjudged, pause_balancer)) if pause_balancer else found
 
 
@@ -51,7 +51,7 @@ _examinations = cached(_examination, max_entries=16)
 
 
 def examination(config: Config, cluster: str, stored: CachedSnapshot) -> Examination:
-    """Return the doctor's examination of a saved snapshot and the week before it."""
+    """Return the doctor's examination of a saved snapshot, the minutes and the week before it."""
     taken_s = int(stored.taken_at.timestamp())
     week = _Week(config, config.history_uri, cluster, taken_s // _EVERY_S * _EVERY_S)
     return _examinations((stored, week))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import pairwise
 from typing import Final
@@ -21,14 +21,17 @@ from core.pulsar.rules.verdict import verdict_of
 from core.schemas import PULSAR_TABLES
 from core.schemas.pulsar import RATES, RESOURCES
 from core.snapshot import PulsarSnapshot
-from core.snapshot.store import CachedSnapshot, load_snapshot
+from core.snapshot.store import CachedSnapshot, SnapshotStore, load_snapshot
 from core.units import by_name
 from dashboard.presenters.moves import ObservedMove, moves_between
 from dashboard.presenters.pulsar.bundles import namespaces_by_load
 from dashboard.presenters.pulsar.fleet import ClusterSummary, summary
 from dashboard.queries.cache import cached
+from dashboard.queries.snapshots import saved_snapshots, thinned, within
 
 MAX_READINGS: Final = 4
+_RECENT: Final = timedelta(minutes=10)
+_RECENT_POINTS: Final = 10
 MAX_TABLES: Final = 400
 MAX_SUMMARIES: Final = 512
 MAX_OFFERED: Final = 100
@@ -58,7 +61,15 @@ class Reading(PulsarFacts):
     @cached_property
     def cluster_verdict(self) -> Verdict:
         """The findings and the scope of the examination; computed once for every page."""
-        return verdict_of(self.snapshot)
+        return verdict_of(self.snapshot, earlier=self.earlier_brokers)
+
+    @cached_property
+    def earlier_brokers(self) -> list[pa.Table]:
+        """Brokers of the saved snapshots of the minutes before it, oldest first."""
+        path = self.stored.path
+        saved = saved_snapshots(SnapshotStore(path.parent.parent), path.parent.name)
+        recent = thinned(within(saved.entries, self.stored.taken_at, _RECENT), _RECENT_POINTS)
+        return [table for at, table in broker_history(recent) if at < self.stored.taken_at]
 
     @property
     def findings(self) -> tuple[Finding, ...]:

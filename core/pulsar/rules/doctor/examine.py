@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from core.findings.engine import Rule, run_rules, worst_first
 from core.findings.finding import Finding
@@ -46,6 +48,10 @@ _BY_SETTINGS: Final = ("settings", "policies")
 """Areas whose evidence is what settings are; that of the others is what was measured."""
 
 
+_OF_HOSTS: Final = ("foreign_load", "cpu_off_traffic")
+"""Findings about the load of a broker's host: its page lists them, and Brokers."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Examination:
     """The doctor's findings on a cluster.
@@ -65,6 +71,11 @@ class Examination:
     assumed: tuple[str, ...]
 
     @property
+    def of_settings(self) -> tuple[Finding, ...]:
+        """All but the problems of a broker's host, which no setting fixes."""
+        return tuple(one for one in self.diagnoses if one.code not in _OF_HOSTS)
+
+    @property
     def warnings(self) -> tuple[Finding, ...]:
         """Findings that need attention."""
         return tuple(one for one in self.diagnoses if one.severity in ("error", "warning"))
@@ -79,6 +90,7 @@ def examine(
     snapshot: PulsarSnapshot,
     settings: EffectiveSettings | None = None,
     past: RecordedPast | None = None,
+    earlier: Sequence[pa.Table] = (),
 ) -> Examination:
     """Examine the settings of one snapshot's cluster.
 
@@ -86,9 +98,11 @@ def examine(
         snapshot: Any snapshot; what it does not hold is reported as unjudged.
         settings: Effective ones; by default those of the snapshot.
         past: What was recorded of the cluster, for its peaks; else those of the snapshot count.
+        earlier: Brokers of the minutes before the snapshot, oldest first; see
+            :class:`core.pulsar.rules.context.HealthContext`.
     """
     chosen = effective_settings(snapshot) if settings is None else settings
-    context = HealthContext(snapshot, chosen, measure(snapshot, chosen), past=past)
+    context = HealthContext(snapshot, chosen, measure(snapshot, chosen), past=past, earlier=earlier)
     found = run_rules(DOCTOR_RULES, context, limit=None)
     areas = list(AREAS)
     read = frozenset(snapshot.settings["name"].to_pylist())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from core.arrays import Floats, column_values
 from core.findings.engine import Rule
@@ -76,8 +78,25 @@ def fit_line(traffic: Floats, usage: Floats) -> UsageFit | None:
 
 
 def foreign_load(context: HealthContext) -> Iterator[Finding]:
-    """Brokers whose CPU or network is far above what their messages cost on the other brokers."""
-    brokers = context.snapshot.brokers
+    """Brokers whose CPU or network is far above what their messages cost on the other brokers.
+
+    With the minutes before the snapshot: in more than half of them, so that a broker near the limit
+    neither appears nor disappears with every snapshot. The newest measurement is reported.
+    """
+    tables = [*context.earlier, context.snapshot.brokers]
+    newest: dict[tuple[str, object], Finding] = {}
+    counts: Counter[tuple[str, object]] = Counter()
+    for brokers in tables:
+        found = {(one.subject, one.evidence["resource"]): one for one in _of_brokers(brokers)}
+        newest.update(found)
+        counts.update(found.keys())
+    for key, one in newest.items():
+        if 2 * counts[key] > len(tables):
+            yield one
+
+
+def _of_brokers(brokers: pa.Table) -> Iterator[Finding]:
+    names = brokers["broker"].to_pylist()
     directions = {side: column_values(brokers, f"msg_throughput_{side}") for side in ("in", "out")}
     whole = directions["in"] + directions["out"]
     for resource, label, traffic in (
@@ -93,7 +112,7 @@ def foreign_load(context: HealthContext) -> Iterator[Finding]:
         bound = np.maximum(SCATTERS * _TO_SIGMA * line.scatter, MIN_OF_LIMIT * limit)
         for row in np.flatnonzero(line.beyond > np.nan_to_num(bound, nan=np.inf)):
             yield _found(
-                context.measures.usage.brokers[row],
+                names[row],
                 (resource, label),
                 line,
                 (float(usage[row]), float(traffic[row]), float(line.beyond[row])),

@@ -43,7 +43,7 @@ def key_figures(
         examination: What the doctor found.
         strategy: Class name of the active shedding strategy; empty: unknown.
     """
-    counts = count_by_severity(examination.diagnoses)
+    counts = count_by_severity(examination.of_settings)
     status: Status = "bad" if counts["error"] else "warning" if counts["warning"] else "ok"
     if status == "ok" and (examination.doubted or examination.unjudged):
         status = "unknown"

@@ -44,7 +44,7 @@ def opened_by(params: Collection[str], *, has_changes: bool) -> str:
 def findings_tab(page: PulsarPage, examination: Examination) -> None:
     """Render the findings of the doctor, each with its fix, and the checks without a verdict."""
     findings.show(
-        findings.of_cluster(page, examination.diagnoses),
+        findings.of_cluster(page, examination.of_settings),
         key="settings",
         moment=page.stored.taken_at,
         title="Conflicts and fixes",
@@ -183,7 +183,7 @@ def _settings_table(page: PulsarPage, examination: Examination) -> str:
         load_manager=reading.snapshot.manifest.load_manager,
         shown=shown or "all",
         contains=contains or "",
-        diagnoses=examination.diagnoses,
+        diagnoses=examination.of_settings,
     )
     columns = {
         "key": tables.opener("Setting", "_setting_key", choose, width_px=270),
@@ -246,7 +246,7 @@ def one_setting(page: PulsarPage, examination: Examination, first: str) -> None:
     if not key:
         st.markdown(f"**{words.plain(setting.key)}**")
     st.markdown(words.plain(f"{setting.meaning} {setting.effect}".strip()))
-    for number, one in enumerate(model.findings_of(examination.diagnoses, setting.key)):
+    for number, one in enumerate(model.findings_of(examination.of_settings, setting.key)):
         _conflict(one, number)
     facts = model.about(settings, setting, page.reading.snapshot.manifest.load_manager)
     st.table(
