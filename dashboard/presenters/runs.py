@@ -343,14 +343,23 @@ def what_happened(step: StepView) -> str:
 
 
 def notable(view: RunView, limit: int = 3) -> list[str]:
-    """Return the full results of steps that did not go as requested, and the next action."""
+    """Return the full results of steps that did not go as requested, and of changed settings.
+
+    A setting counts as changed when the servers use it; how many do is in its result alone.
+    """
     odd = [
         step
         for step in view.steps
         if step.state in ("FAILED", "UNKNOWN") or step_words(step).startswith("▲")
     ]
     found = [f"{step_words(step)}: {what_happened(step)}" for step in odd[:limit]]
-    return found + ([f"{len(odd) - limit} similar steps."] if len(odd) > limit else [])
+    found += [f"{len(odd) - limit} similar steps."] if len(odd) > limit else []
+    changed = [
+        step
+        for step in view.steps
+        if step.step.setting and step.state == "DONE" and step not in odd
+    ]
+    return found + [what_happened(step) for step in changed[:limit]]
 
 
 def runs_frame(views: Sequence[RunView], now: datetime) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from core.pulsar.presets import Difference
 from core.pulsar.settings import SETTING_BY_KEY, SETTINGS, EffectiveSettings
 from dashboard import state
 from dashboard.app_pages.pulsar.settings import model
+from dashboard.components.pulsar import changes_box
 
 HISTORY = "loadBalancerHistoryResourcePercentage"
 NIC = "loadBalancerOverrideBrokerNicSpeedGbps"
@@ -180,3 +181,36 @@ def test_values_have_one_unit_in_the_table_the_facts_and_the_presets():
     )
     [preset] = model.preset_table([one]).to_dict("records")
     assert (preset["now"], preset["preset"]) == ("2 copies", "1 copy")
+
+
+GRACE = "loadBalancerSheddingGracePeriodMinutes"
+
+
+def test_a_new_value_replaces_the_old_and_valid_changes_stay_next_to_an_error(site, ill):
+    app = site.open("settings", set=[f"{HISTORY}=maybe", f"{GRACE}=15"])
+    assert_calm(app)
+    [error] = [one.value for one in app.error]
+    assert HISTORY in error
+    assert f"{GRACE} would be set to 15" in texts(app)
+    box = app.multiselect(key=state.SET)
+    app.session_state[state.SET] = [*box.value, f"{HISTORY}=0.5"]
+    app.run()
+    assert not app.error
+    assert f"{HISTORY} would be set to 0.5" in texts(app)
+    assert changes_box.newest([f"{HISTORY}=maybe", f"{GRACE}=15", f"{HISTORY}=0.5"]) == [
+        f"{GRACE}=15",
+        f"{HISTORY}=0.5",
+    ]
+
+
+def test_a_change_without_effect_is_said_once_and_why_rebalance_cannot_try_it(site):
+    off = (None, "loadBalancerSheddingEnabled", "false", "dynamic")
+    site.put(with_settings(make_snapshot(brokers=6, bundles=60, now=now()), off))
+    app = site.open("settings", set=[f"{GRACE}=15"])
+    assert_calm(app)
+    said = texts(app)
+    assert "No effect on the next round: shedding is off (loadBalancerSheddingEnabled" in said
+    assert "Next shedding round" not in said
+    assert "Rebalance does not simulate these settings." in said
+    on = site.open("settings", set=["loadBalancerSheddingEnabled=true"])
+    assert "None, loadBalancerSheddingEnabled is false." in texts(on)

@@ -36,6 +36,7 @@ from core.pulsar.steps.setting import SetDynamicSetting
 from core.pulsar.steps.split import SplitBundle
 from dashboard.app_pages.activity import model as activity
 from dashboard.app_pages.pulsar.run import model as outcome
+from dashboard.app_pages.run import view as run_view
 from dashboard.app_pages.run.charts import outcome_bars
 from dashboard.presenters import applying, journal, run_steps, runs, step_history, workers
 
@@ -200,6 +201,15 @@ def test_step_that_is_no_move_is_shown_in_its_words(step):
     assert step.subject in row["asked"]
     assert not row["predicted"]
     assert "moved" not in runs.answer(view, LATER)
+
+
+def test_a_changed_setting_has_its_result_and_no_requested_destination():
+    plan = replace(plan_of(1), steps=(THRESHOLD,))
+    view = view_of(requested(plan=plan), claimed(), begun(0), ended(0, code="set", broker=None))
+    assert runs.notable(view) == [runs.what_happened(view.steps[0])]
+    assert "asked" not in run_view._columns(view, runs.steps_frame(view, LATER))
+    moved = view_of(*RUNNING)
+    assert runs.notable(moved) == []
 
 
 @pytest.mark.parametrize(

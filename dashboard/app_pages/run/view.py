@@ -197,7 +197,11 @@ def _columns(view: RunView, rows: pd.DataFrame) -> dict[str, tables.Column]:
         del columns["predicted"]
     if set(rows["result"]) <= {"", "landed"}:  # the state says it
         del columns["result"]
-    if all(asked in ("any", to) for asked, to in zip(rows["asked"], rows["after"], strict=True)):
+    is_needless = all(  # the columns of the values have it
+        step.step.setting or asked in ("any", to)
+        for step, asked, to in zip(view.steps, rows["asked"], rows["after"], strict=True)
+    )
+    if is_needless:
         del columns["asked"]
     order = list(columns) if layout.order is None else layout.order(rows)
     return {name: columns[name] for name in order if name in columns}

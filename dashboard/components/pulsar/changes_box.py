@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import streamlit as st
 
@@ -51,10 +51,20 @@ def describe(entry: str) -> str:
     return f"{setting.key}: {setting.meaning} {setting.effect}".strip()
 
 
+def newest(entries: Sequence[str]) -> list[str]:
+    """Return the last entry of each setting, the newest last."""
+    last: dict[str, str] = {}
+    for entry in entries:
+        key = entry.partition("=")[0].strip()
+        last.pop(key, None)
+        last[key] = entry
+    return list(last.values())
+
+
 def _take_out(on_pick: Callable[[str], None]) -> None:
-    """Take the settings without a value out of the box; open the last one."""
+    """Take the settings without a value and replaced values out of the box; open the last one."""
     entries = st.session_state[state.SET]
     picked = [entry for entry in entries if entry in SETTING_BY_KEY]
+    st.session_state[state.SET] = newest([entry for entry in entries if entry not in picked])
     if picked:
-        st.session_state[state.SET] = [entry for entry in entries if entry not in picked]
         on_pick(picked[-1])

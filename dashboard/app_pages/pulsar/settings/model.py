@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from core.errors import InputError
+from core.errors import InputError, OpsError
 from core.findings.finding import Finding, count_by_severity
 from core.pulsar.presets import Difference, set_option, upstream_words
 from core.pulsar.rules.doctor import Examination
@@ -311,8 +311,8 @@ def preset_table(differences: Iterable[Difference]) -> pd.DataFrame:
 # -- requested changes: KEY=VALUE, VALUE being JSON, null: taken away -----------------------------
 
 
-def parsed_changes(options: Sequence[str]) -> dict[str, Any]:
-    """Return ``{key: typed value}``, ``None``: taken away.
+def parsed_change(option: str) -> tuple[str, Any]:
+    """Return the key and the typed value of ``KEY=VALUE``, ``None``: taken away.
 
     A value that is no JSON is taken as text.
 
@@ -320,32 +320,60 @@ def parsed_changes(options: Sequence[str]) -> dict[str, Any]:
         UnknownNameError: A key that no setting has.
         InputError: No ``=``, or a value of the wrong type.
     """
-    found: dict[str, Any] = {}
+    key, sign, text = option.partition("=")
+    setting = known_setting(key.strip())
+    if not sign:
+        raise InputError(
+            f"{key} requires a value.",
+            hint=f"Specify {key}=VALUE, or {key}=null to remove the value.",
+        )
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text.strip()
+    return setting.key, None if value is None else typed_value(setting, value)
+
+
+def parsed_changes(options: Sequence[str]) -> tuple[dict[str, Any], list[OpsError]]:
+    """Return the valid changes by key, ``None``: taken away, and the errors of the others."""
+    changes: dict[str, Any] = {}
+    errors = []
     for option in options:
-        key, sign, text = option.partition("=")
-        setting = known_setting(key.strip())
-        if not sign:
-            raise InputError(
-                f"{key} requires a value.",
-                hint=f"Specify {key}=VALUE, or {key}=null to remove the value.",
-            )
         try:
-            value = json.loads(text)
-        except ValueError:
-            value = text.strip()
-        found[setting.key] = None if value is None else typed_value(setting, value)
-    return found
+            key, value = parsed_change(option)
+        except OpsError as error:
+            errors.append(error)
+        else:
+            changes[key] = value
+    return changes, errors
 
 
-def round_words(decision: str, settings: EffectiveSettings) -> str:
-    """Return the next round as a sentence; conditional where shedding is off.
+def rounds_words(
+    now: tuple[str, EffectiveSettings], then: tuple[str, EffectiveSettings]
+) -> list[tuple[str, str]]:
+    """Return the next round now and with the changes, each a label and a sentence.
 
     Args:
-        decision: The strategy's own sentence, which leaves the switches aside.
-        settings: Those of the cluster.
+        now: The strategy's decision, which leaves the switches aside, and the settings.
+        then: The same with the changes.
     """
-    off = next(iter(settings.shedding_off), None)
-    return decision if off is None else f"None, {off} is false. With shedding on: {decision}"
+    off_now, off_then = (next(iter(settings.shedding_off), None) for _, settings in (now, then))
+    decision_now, decision_then = now[0], then[0]
+    if off_now and off_then:
+        same = f"No effect on the next round: shedding is off ({off_then} is false)."
+        if decision_now == decision_then:
+            return [("With the changes", same)]
+        return [
+            ("With the changes", same),
+            ("Next round with shedding on", decision_now),
+            ("With the changes and shedding on", decision_then),
+        ]
+    if off_now == off_then and decision_now == decision_then:
+        return [("With the changes", f"No effect on the next round: {decision_then}")]
+    return [
+        ("Next shedding round", f"None, {off_now} is false." if off_now else decision_now),
+        ("With the changes", f"None, {off_then} is false." if off_then else decision_then),
+    ]
 
 
 def rebalance_params(

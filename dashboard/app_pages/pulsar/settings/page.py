@@ -20,7 +20,9 @@ for sentence in settings.release_warnings:
 changed = view.requested()
 
 if state.VIEW not in st.query_params and state.VIEW not in st.session_state:
-    st.session_state[state.VIEW] = view.opened_by(st.query_params, has_changes=changed != {})
+    st.session_state[state.VIEW] = view.opened_by(
+        st.query_params, has_changes=bool(state.listed(state.SET))
+    )
 settings_tab, findings_tab, compared_tab, presets_tab, changes_tab = st.tabs(
     model.TABS, key=state.VIEW, on_change="rerun", bind="query-params"
 )

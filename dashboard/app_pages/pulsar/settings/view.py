@@ -115,6 +115,7 @@ _NEW: Final = "_new_value"
 _REFUSED: Final = "_new_value_refused"
 """In the session: the setting whose new value was refused, and why."""
 _TABLE_PX: Final = 480
+_NOT_SIMULATED: Final = "Rebalance does not simulate these settings."
 _STRATEGY: Final = "loadBalancerLoadSheddingStrategy"
 
 
@@ -307,7 +308,7 @@ def _add_typed(key: str) -> None:
         st.session_state[_REFUSED] = (key, "Enter a value first.")
         return
     try:
-        model.parsed_changes([f"{key}={value}"])
+        model.parsed_change(f"{key}={value}")
     except OpsError as error:
         st.session_state[_REFUSED] = (key, str(error))
         return
@@ -353,29 +354,24 @@ def presets(page: PulsarPage) -> None:
     )
 
 
-def requested() -> dict[str, Any] | None:
-    """Draw the requested changes; return them by key, ``None`` if one cannot be read."""
+def requested() -> dict[str, Any]:
+    """Draw the requested changes and the errors of invalid ones; return the valid ones by key."""
     options = changes_box.draw(
         label="Changes (KEY=VALUE)",
         help_text="VALUE is JSON; null removes a dynamic value.",
         on_pick=choose,
         is_bare=True,
     )
-    try:
-        return model.parsed_changes(options)
-    except OpsError as error:
-        words.failed(error, what="Invalid changes")
-        return None
+    changes, errors = model.parsed_changes(changes_box.newest(options))
+    for error in errors:
+        words.failed(error, what="Invalid change")
+    return changes
 
 
-def changes_tab(page: PulsarPage, changed: Mapping[str, Any] | None) -> None:
-    """Render the effects of the requested changes.
-
-    Args:
-        changed: By key; ``None``: they cannot be read.
-    """
+def changes_tab(page: PulsarPage, changed: Mapping[str, Any]) -> None:
+    """Render the effects of the requested changes, by key."""
     if not changed:
-        st.caption("No changes. Add changes from settings, findings or a preset.")
+        st.caption("No valid changes. Add changes from settings, findings or a preset.")
         return
     try:
         _what_if(page, changed)
@@ -433,13 +429,13 @@ def _what_if(page: PulsarPage, changed: Mapping[str, Any]) -> None:
     try:
         now = explanations.explanation(page.stored).decision.sentence
         then = explanations.explanation_with((page.stored, assumed)).decision.sentence
-        now = model.round_words(now, reading.settings)
-        then = model.round_words(then, after)
-        st.markdown(f"**Next shedding round:** {words.plain(now)}")
-        st.markdown(f"**With the changes:** {words.plain(then)}")
+        for label, sentence in model.rounds_words((now, reading.settings), (then, after)):
+            st.markdown(f"**{label}:** {words.plain(sentence)}")
     except UnknownNameError as error:
         words.failed(error, what="Could not predict the next round")
     _outcome(page, assumed)
+    if not model.rebalance_params(changed, reading.settings, strategy_of(page)):
+        st.caption(_NOT_SIMULATED)
     before = {item.code for item in combinations(reading.settings, manager)}
     for item in combinations(after, manager):
         if item.severity == "warning" and item.code not in before:
@@ -465,7 +461,7 @@ def _try_button(page: PulsarPage, changed: Mapping[str, Any]) -> action_bar.Butt
         on_click=_try,
         args=(params,),
         is_disabled=not params,
-        help="" if params else "Rebalance does not simulate these settings.",
+        help="" if params else _NOT_SIMULATED,
     )
 
 
