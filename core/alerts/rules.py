@@ -9,7 +9,7 @@ from typing import Final
 from core.actions.describe import count_named
 from core.alerts.model import Condition, Facts, Limits, Rule
 from core.findings.finding import Finding
-from core.units import format_age, format_deviation, format_ratio, pluralize
+from core.units import format_age, format_band, format_deviation, format_ratio, pluralize
 
 _MEASURES: Final = {"throughput": "traffic", "primaries": "primaries"}
 """Measures that are told of, as the figures name them."""
@@ -33,7 +33,7 @@ def _uneven(facts: Facts, limits: Limits) -> Iterator[Condition]:
                 f"{format_ratio(limit)}.",
                 f"Run: trimtab diagnose {facts.cluster}",
                 measured=format_deviation(ratio),
-                limit=format_deviation(limit),
+                limit=format_band(limit),
             )
 
 
@@ -213,7 +213,7 @@ RULES: Final = (
     ),
     Rule(
         code="problem",
-        title="Finding at error",
+        title="A finding is an error",
         severity="critical",
         minutes=lambda limits: limits.error_min,
         holds=_problem,

@@ -368,6 +368,7 @@ def table(
     missing: str = "unknown",
     selection: Literal["single-row", "multi-row"] | None = None,
     names: Sequence[str] | None = None,
+    row_px: int = ROW_PX,
 ) -> list[int]:
     """Show a table with the configured columns, in their order.
 
@@ -381,6 +382,7 @@ def table(
         selection: Which rows can be selected; ``None``: none.
         names: Of the rows, each once: the address keeps those of the selected ones, and they stay
             selected wherever their rows are. For one table of a page.
+        row_px: Height of a row; a higher one wraps its texts.
     Returns:
         Numbers of the selected rows.
     """
@@ -399,7 +401,7 @@ def table(
         key=key,
         alt=alt,
         height=height if height is not None else "auto",
-        row_height=ROW_PX,
+        row_height=row_px,
         placeholder=missing,
         **options,
     )

@@ -129,3 +129,28 @@ def test_a_cluster_that_was_never_read_makes_no_all_clear(tmp_path, monkeypatch)
     [firing] = [one for one in app.metric if one.label == "Firing"]
     assert (firing.value, firing.delta) == ("0", "? 1 cluster without data")
     assert "No firing alerts. No data: fleet." in texts(app)
+
+
+def test_a_silence_is_preselected_for_the_most_urgent_alert_or_the_selected_one(
+    config, tmp_path
+) -> None:
+    app = Site(tmp_path).open("alerts")
+    chosen = app.selectbox(key="_silence_rule").value, app.selectbox(key="_silence_cluster").value
+    assert chosen == ("stale", "fleet")
+    app.session_state["alerts_firing"] = {"selection": {"rows": [1], "columns": []}}
+    app.run()
+    assert_calm(app)
+    assert app.selectbox(key="_silence_rule").value == "uneven"
+
+
+def test_without_a_firing_alert_a_silence_covers_nothing_until_an_alert_is_selected(
+    tmp_path, monkeypatch
+) -> None:
+    site = Site(tmp_path)
+    site.put(make_snapshot(brokers=3, bundles=12, now=now()))
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(site.config))
+    app = site.open("alerts")
+    assert app.selectbox(key="_silence_rule").value is None
+    next(one for one in app.button if one.label == "Silence").click().run()
+    assert "Select an alert and a cluster" in texts(app)
+    assert "No firing alerts" in texts(app)

@@ -25,8 +25,8 @@ figures.key_figures(
 firing = [one for one in every if model.is_open(one, silences, now)]
 others = [one for one in every if not model.is_open(one, silences, now)]
 words.section("Firing", "all clusters")
-view.draw_firing(config, firing, silences, now, unread)
-view.draw_actions(config, silences)
+selected = view.draw_firing(config, firing, silences, now, unread)
+view.draw_actions(config, silences, selected)
 left, right = frame.columns([0.55, 0.45], key="alerts_below")
 with left:
     words.section("Pending, silenced, resolved", "last 24 h")

@@ -29,6 +29,11 @@ _FAILED: Final = "_alerts_failed"
 _DONE: Final = "_alerts_done"
 _ANY: Final = "all clusters"
 _FIRING_PX: Final = 320
+_PRESELECTED: Final = "_silence_preselected"
+"""In the session: the alert that the form of a silence was opened for."""
+_LINE_LETTERS: Final = 40
+_MESSAGE_LETTERS: Final = 76
+_TWO_LINES_PX: Final = 48
 _OTHERS_PX: Final = 300
 _SEVERITY: Final = tables.status("Severity", model.SEVERITIES.values())
 
@@ -39,7 +44,7 @@ def draw_firing(
     silences: Sequence[Silence],
     now: datetime,
     unread: Sequence[str],
-) -> None:
+) -> Alert | None:
     """Draw the alerts that fire, the most urgent first, and the selected one at their side.
 
     Args:
@@ -48,11 +53,13 @@ def draw_firing(
         silences: The silences that cover alerts.
         now: The present moment.
         unread: Clusters without a snapshot, whose alerts are unknown.
+    Returns:
+        The selected alert, else the most urgent one; ``None`` if none fires.
     """
     if not alerts:
         icon = ":material/help:" if unread else ":material/check_circle:"
         st.caption(f"{icon} {words.plain(model.all_clear(unread))}")
-        return
+        return None
     columns = {
         "severity": _SEVERITY,
         "title": tables.words("Alert"),
@@ -63,7 +70,11 @@ def draw_firing(
         "limit": st.column_config.TextColumn("Limit", alignment="right"),
         "sent": st.column_config.TextColumn("Sent", alignment="right"),
     }
-    _table(config, alerts, model.rows_of(alerts, silences, now), columns, "firing", _FIRING_PX)
+    rows = model.rows_of(alerts, silences, now)
+    rows["message"] = tables.shortened(rows["message"], _MESSAGE_LETTERS)
+    row_px = _TWO_LINES_PX if rows["message"].str.len().max() > _LINE_LETTERS else tables.ROW_PX
+    selected = _table(config, alerts, rows, columns, "firing", _FIRING_PX, row_px)
+    return alerts[selected or 0]
 
 
 def draw_others(
@@ -113,8 +124,9 @@ def _table(
     columns: Mapping[str, tables.Column],
     key: str,
     height: int,
-) -> None:
-    """Draw alerts, and the selected one in full at their side."""
+    row_px: int = tables.ROW_PX,
+) -> int | None:
+    """Draw alerts, and the selected one in full at their side; return the number of its row."""
     selected = tables.selected(f"alerts_{key}", (alert.key for alert in alerts))
     left, right = (st.container(), None)
     if selected is not None:
@@ -126,12 +138,14 @@ def _table(
             key=f"alerts_{key}",
             missing="",
             alt="Alerts with object, value and limit, most urgent first",
-            height=min(height, tables.height_of(len(rows))),
+            height=min(height, tables.height_of(len(rows), row_px)),
+            row_px=row_px,
             selection="single-row",
         )
     if right is not None and selected is not None:
         with right, st.container(border=True, key=f"alert_panel_{key}"):
             _in_full(config, alerts[selected], key)
+    return selected
 
 
 def _in_full(config: Config, alert: Alert, key: str) -> None:
@@ -166,13 +180,20 @@ def _in_full(config: Config, alert: Alert, key: str) -> None:
             _silence_form(config, alert.key, f"_silence_{key}")
 
 
-def draw_actions(config: Config, silences: Sequence[Silence]) -> None:
-    """Draw the actions: silence, end a silence, test a target."""
+def draw_actions(config: Config, silences: Sequence[Silence], firing: Alert | None) -> None:
+    """Draw the actions: silence, end a silence, test a target.
+
+    Args:
+        config: The configuration.
+        silences: Active ones.
+        firing: The alert that a new silence is for, unless another is chosen.
+    """
     why_not = access.refusal(config, "operator", None, "silence alerts")
     with st.container(horizontal=True, vertical_alignment="center"):
         with st.popover(
             "Silence…", icon=":material/notifications_off:", disabled=why_not is not None
         ):
+            _preselect(config, firing)
             _silence_form(config)
         with st.popover(
             "Send test…",
@@ -207,6 +228,17 @@ def draw_actions(config: Config, silences: Sequence[Silence]) -> None:
             )
 
 
+def _preselect(config: Config, firing: Alert | None) -> None:
+    """Choose rule and cluster of an alert in the form of a silence, once for each alert."""
+    key = None if firing is None else firing.key
+    if key is None or st.session_state.get(_PRESELECTED) == key:
+        return
+    st.session_state[_PRESELECTED] = key
+    names = [cluster.name for cluster in config.clusters]
+    st.session_state["_silence_rule"] = key.rule
+    st.session_state["_silence_cluster"] = key.cluster if key.cluster in names else _ANY
+
+
 def _silence_form(
     config: Config, alert_key: AlertKey | None = None, name: str = "_silence"
 ) -> None:
@@ -220,9 +252,22 @@ def _silence_form(
     with st.form(name, border=False, clear_on_submit=True):
         if alert_key is None:
             rules = {"*": "all alerts", **{rule.code: rule.title for rule in RULES}}
-            st.selectbox("Alert", list(rules), format_func=rules.__getitem__, key=f"{name}_rule")
+            st.selectbox(
+                "Alert",
+                list(rules),
+                index=None,
+                format_func=rules.__getitem__,
+                placeholder="Select an alert",
+                key=f"{name}_rule",
+            )
             names = [_ANY, *(cluster.name for cluster in config.clusters)]
-            st.selectbox("Cluster", names, key=f"{name}_cluster")
+            st.selectbox(
+                "Cluster",
+                names,
+                index=None,
+                placeholder="Select a cluster",
+                key=f"{name}_cluster",
+            )
         st.selectbox("For", list(model.SPANS), index=1, key=f"{name}_span")
         st.text_input("Reason (recorded)", key=f"{name}_reason", max_chars=500)
         st.form_submit_button(
@@ -233,8 +278,12 @@ def _silence_form(
 def _silence(config: Config, alert_key: AlertKey | None, name: str) -> None:
     session_state = st.session_state
     if alert_key is None:
-        cluster = str(session_state[f"{name}_cluster"])
-        key = AlertKey(str(session_state[f"{name}_rule"]), "*" if cluster == _ANY else cluster, "*")
+        rule, cluster = session_state[f"{name}_rule"], session_state[f"{name}_cluster"]
+        if not rule or not cluster:
+            session_state[_FAILED] = "Select an alert and a cluster, then silence."
+            return
+        session_state.pop(_PRESELECTED, None)
+        key = AlertKey(rule, "*" if cluster == _ANY else cluster, "*")
     else:
         key = AlertKey(*(glob.escape(part) for part in alert_key))
     try:
