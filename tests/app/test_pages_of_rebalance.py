@@ -11,6 +11,7 @@ from unittest.mock import Mock
 import pytest
 from fleet_builder import make_snapshot
 from fleet_edit import edited, with_manifest, with_settings
+from run_stories import Story
 from snapshot_site import Site, assert_calm, now, texts
 
 from core.actions.events import RunRequested
@@ -276,6 +277,23 @@ def test_the_snapshot_stays_frozen_until_it_is_recomputed(site):
     click(app, "_recompute")
     assert str(candidate_rows(app)) != before
     assert app.button(key="_recompute").disabled
+
+
+@pytest.mark.parametrize("page", ["rebalance", "unload"])
+def test_a_snapshot_from_before_the_last_step_of_a_run_is_named(site, page):
+    old = make_snapshot(brokers=4, bundles=60, now=now() - timedelta(seconds=30))
+    site.put(old)
+    app = site.open(page)
+    assert "frozen" in texts(app)
+    assert "older than the last step" not in texts(app)
+    story = Story(site, old).running()
+    app.run()
+    assert f"▲ older than the last step of run {story.run_id}" in texts(app)
+    site.put(make_snapshot(brokers=4, bundles=60, now=now() + timedelta(seconds=5)))
+    app.run()
+    assert "older than the last step" in texts(app)
+    click(app, "_recompute")
+    assert "older than the last step" not in texts(app)
 
 
 @pytest.mark.parametrize("strategy", MODULAR)

@@ -9,7 +9,6 @@ from dashboard import state
 from dashboard.app_pages.pulsar.rebalance import (
     candidates,
     compare,
-    frozen,
     queries,
     reasons,
     selected_plan,
@@ -18,7 +17,7 @@ from dashboard.app_pages.pulsar.rebalance import (
     what_if,
 )
 from dashboard.components import frame, words
-from dashboard.components.pulsar import leader_round, moves_plan
+from dashboard.components.pulsar import frozen, leader_round, moves_plan
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.components.waiting import until
 from dashboard.presenters.pulsar import rebalance as presenter
@@ -44,7 +43,8 @@ if is_huge and not are_decided():
 if reading.movable.num_rows == 0:
     words.nothing("No bundles in this snapshot", reading.snapshot.manifest)
     st.stop()
-words.title("Rebalance", frozen.facts(page))
+off = reading.settings.shedding_off
+words.title("Rebalance", " · ".join([frozen.facts(page), *(f"{key} is false" for key in off[:1])]))
 banner_place = st.container()
 verdict_place = st.container()
 with st.container(key="workbench"):

@@ -8,7 +8,7 @@ from dashboard import state
 from dashboard.app_pages.pulsar.unload import view
 from dashboard.app_pages.pulsar.unload.form import picked_plan, undo_of
 from dashboard.components import frame, words
-from dashboard.components.pulsar import moves_plan
+from dashboard.components.pulsar import frozen, moves_plan
 from dashboard.components.pulsar.applying import in_dialog, warn_of_overloads
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.components.undo import draw_left
@@ -17,11 +17,16 @@ from dashboard.presenters.pulsar import unload as presenter
 CHART_PX = 420
 
 undo = state.text(state.UNDO)
-page = frame.open_page("Undo" if undo else "Unload", PulsarPage)
+live = frame.open_page("Undo" if undo else "Unload", PulsarPage)
+page = live if undo else frozen.frozen(live)  # an undo waits for a snapshot from after its run
 reading = page.reading
 if reading.movable.num_rows == 0:
     words.nothing("No bundles in this snapshot", reading.snapshot.manifest)
     st.stop()
+if not undo:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(words.plain(frozen.facts(page)), width="content")
+        frozen.draw_recompute(live, page)
 made = undo_of(page, undo) if undo else picked_plan(page)
 if made is None:
     st.stop()

@@ -1,19 +1,22 @@
-"""The one snapshot that the Rebalance page works on, until a person has it computed again."""
+"""The one snapshot that a page with a plan works on, until a person has it computed again."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
-from core.errors import SnapshotError
+from core.errors import OpsError, SnapshotError
 from core.units import format_age
 from dashboard import state
 from dashboard.presenters.naming import clock
+from dashboard.queries import runs
 
 if TYPE_CHECKING:
+    from core.actions.views import StepView
     from core.snapshot.store import CachedSnapshot
     from dashboard.components.pulsar.page import PulsarPage
 
@@ -41,15 +44,42 @@ def _is_readable(page: PulsarPage, snapshot: CachedSnapshot) -> bool:
 
 
 def facts(page: PulsarPage) -> str:
-    """Return the time of the frozen snapshot, its age if it is old, and whether shedding is off."""
-    taken_at, off = page.stored.taken_at, page.reading.settings.shedding_off
+    """Return the time of the frozen snapshot, and why a newer one is needed, if so."""
+    taken_at = page.stored.taken_at
     parts = [f"Snapshot {clock(taken_at.astimezone(UTC))}, frozen"]
     age_s = (page.now - taken_at).total_seconds()
     if not page.is_past and age_s > _OLD_S:
         parts.append(f"▲ {format_age(age_s)} old")
-    if off:
-        parts.append(f"{off[0]} is false")
+    if run_id := _later_run(page):
+        parts.append(f"▲ older than the last step of run {run_id}")
     return " · ".join(parts)
+
+
+def _later_run(page: PulsarPage) -> str | None:
+    """Return the run that changed the cluster after the snapshot; ``None`` if there is none."""
+    if page.is_past:
+        return None
+    try:
+        views = runs.of_cluster(page.config, page.name)
+    except OpsError:  # other pages report the journal
+        return None
+    taken_at = page.stored.taken_at
+    return next(
+        (
+            view.run_id
+            for view in views
+            if any(taken_at <= moment for moment in _moments(view.steps))
+        ),
+        None,
+    )
+
+
+def _moments(steps: Iterable[StepView]) -> Iterator[datetime]:
+    """Yield when steps that were executed began and ended."""
+    for step in steps:
+        if step.begun_at is not None:
+            yield step.begun_at
+            yield step.ended_at or step.begun_at
 
 
 def draw_recompute(live: PulsarPage, page: PulsarPage) -> None:
@@ -63,7 +93,7 @@ def draw_recompute(live: PulsarPage, page: PulsarPage) -> None:
     st.button(
         "Recompute",
         icon=":material/refresh:",
-        type="tertiary",
+        type="tertiary" if is_newest or _later_run(page) is None else "primary",
         disabled=is_newest,
         help="Already the newest snapshot." if is_newest else "Recompute with the newest snapshot.",
         on_click=forget,
