@@ -150,6 +150,10 @@ class PlanConflictError(PlanError):
     code = "plan_conflict"
 
 
+class NothingToUndoError(PlanConflictError):
+    """Everything that a run changed is as before the run."""
+
+
 class AlreadyAppliedError(PlanConflictError):
     """Another run carries this very plan out, or has done so."""
 

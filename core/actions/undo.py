@@ -75,7 +75,7 @@ def left_moved(
         back: How many moves the plan has for it.
         is_asked: Moves back were asked for.
     """
-    head = f"Since the run began ({began_at:%H:%M:%S} UTC) {what}"
+    head = f"Since {began_at:%H:%M:%S} UTC, the last snapshot before the run, {what}"
     if is_asked:
         moves = pluralize(back, "move")
         return Diagnostic(
@@ -84,9 +84,9 @@ def left_moved(
     return Diagnostic(
         severity="info",
         code=MOVED,
-        sentence=f"{head}. The undo does not revert them.",
-        hint=f"To revert them: `trimtab undo {run_id} --with-moves`, or the switch on the "
-        "Undo page.",
+        sentence=f"{head}, not reverted by the undo.",
+        hint=f"To move back as well: `trimtab undo {run_id} --with-moves`, or the switch "
+        '"Also move back" of the page.',
     )
 
 

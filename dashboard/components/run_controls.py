@@ -160,7 +160,7 @@ def _undo(config: Config, view: RunView) -> None:
         st.caption(words.plain(nothing), width="content")
         if not any(step.step.starts_balancer for step in view.steps if step.state == "DONE"):
             return
-    why_not = presenter.why_no_undo(view, runs.undone_by(config, view))
+    why_not = presenter.why_no_undo(view, runs.standing_undo(config, view))
     st.button(
         "Undo…",
         icon=":material/undo:",

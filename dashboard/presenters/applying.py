@@ -266,6 +266,8 @@ def missing(plan: Plan, environment: str, answers: Answers) -> str | None:
 def send_label(plan: Plan) -> str:
     """Return the label of the button that sends the plan."""
     steps = plan.steps
+    if plan.undoes is not None and {step.phrase.verb for step in steps} == {"unload"}:
+        return f"Move {things(steps)} back"
     if len(steps) == 1 and len(whole := steps[0].describe()) <= _LABEL_LENGTH:
         return whole
     if len({step.kind for step in steps}) > _LABEL_KINDS:

@@ -536,9 +536,12 @@ def why_no_undo(view: RunView, undone_by: RunView | None) -> str | None:
         return nothing
     if all(step.why_irreversible for step in done):
         return done[0].why_irreversible
-    if undone_by is not None and not undone_by.is_ended:
+    if undone_by is None:
+        return None
+    if not undone_by.is_ended:
         return f"Run {undone_by.run_id} already undoes this run."
-    return None
+    is_whole = undone_by.state == "DONE" and undone_by.plan.complete
+    return f"Undone by run {undone_by.run_id}." if is_whole else None
 
 
 _FATES: Final = {

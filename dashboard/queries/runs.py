@@ -155,6 +155,15 @@ def undone_by(config: Config, view: RunView) -> RunView | None:
     return None
 
 
+def standing_undo(config: Config, view: RunView) -> RunView | None:
+    """Return the latest run that was to take ``view`` back, unless that was taken back itself."""
+    undo = undone_by(config, view)
+    if undo is None:
+        return None
+    again = standing_undo(config, undo)
+    return undo if again is None or again.state != "DONE" else None
+
+
 def entries_of(config: Config, run_id: RunId) -> Sequence[Entry]:
     """Return the journal entries of one run, in order."""
     return services.journal(config).entries(run_id=run_id)

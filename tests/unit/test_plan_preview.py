@@ -279,6 +279,12 @@ def test_a_broker_that_comes_over_the_overload_limit_is_named_with_its_figures(f
     limits = {"loadBalancerBrokerOverloadedThresholdPercentage": floor(after)}
     (sentence,) = previewed(fleet, bundle, destination=COOL, overrides=limits).overloads
     assert sentence.startswith(f"{COOL} is expected at {format_ratio(row['usage_ratio_after'])} (")
+    assert sentence.endswith(
+        "limit of " + format_ratio(floor(after) / 100) + ". Choose another broker."
+    )
+    undo = previewed(fleet, bundle, destination=COOL, overrides=limits, undoes="r-1")
+    (sentence,) = undo.overloads
+    assert sentence.endswith("The undo overloads it again.")
     for limit in (floor(before), ceil(after)):  # over it before, and not over it at all
         limits = {"loadBalancerBrokerOverloadedThresholdPercentage": limit}
         assert not previewed(fleet, bundle, destination=COOL, overrides=limits).overloads

@@ -351,7 +351,11 @@ def test_undo_is_offered_for_what_was_moved_and_not_twice_at_once():
     assert runs.why_no_undo(view_of(*RUNNING), None) == "The run is active. Stop it first."
     assert runs.why_no_undo(view_of(*DONE), None) is None
     assert "already undoes this run" in (runs.why_no_undo(view_of(*DONE), view_of(*RUNNING)) or "")
-    assert runs.why_no_undo(view_of(*DONE), view_of(*DONE)) is None
+    assert runs.why_no_undo(view_of(*DONE), view_of(*DONE)) is None  # that undo failed
+    whole = replace(view_of(*DONE), state="DONE")
+    assert runs.why_no_undo(view_of(*DONE), whole) == f"Undone by run {whole.run_id}."
+    part = replace(whole, plan=replace(whole.plan, complete=False))
+    assert runs.why_no_undo(view_of(*DONE), part) is None
 
 
 @pytest.mark.parametrize(

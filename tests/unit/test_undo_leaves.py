@@ -23,7 +23,7 @@ from test_actions_other_steps import carried, plan_context, setting_of, split_of
 from core.actions.model import RunOptions
 from core.actions.undo import LEFT, MOVED, MOVES_BACK, not_brought_back
 from core.actions.views import RunView
-from core.errors import PlanConflictError
+from core.errors import NothingToUndoError, PlanConflictError
 from core.pegasus.plan.moves_back import FormerPartition, describe_moved, moved_since, next_move
 from core.pegasus.plan.undo import UndoContext
 from core.pegasus.plan.undo import undo_plan as pegasus_undo
@@ -33,11 +33,14 @@ from core.pegasus.steps.level import SetMetaLevel
 from core.pegasus.steps.setting import SetServerSetting
 from core.pegasus.steps.wait import AwaitState
 from core.plan.model import Plan
+from core.pulsar.plan.answer import plan_sentence
+from core.pulsar.plan.preview import preview_plan
 from core.pulsar.plan.undo import undo_plan
 from core.pulsar.policy_kinds import POLICY_KINDS
 from core.pulsar.steps.policy import SetPolicy
 from core.snapshot.pegasus import PegasusSnapshot
 from core.step import Step
+from dashboard.presenters.applying import send_label
 
 FAST = RunOptions(pace_per_min=600, verify_within_s=4.0)
 LIVELY = SetMetaLevel(before="steady", level="lively")
@@ -294,6 +297,29 @@ def test_an_unload_that_goes_back_names_the_clients_and_not_its_own_bundles() ->
     plan = undo_plan(view, plan_context(world), start=start)
     assert MOVED not in [item.code for item in plan.diagnostics]
     assert any("disconnects them again" in one for one in not_brought_back(plan))
+
+
+def test_a_run_whose_bundles_are_back_has_nothing_to_undo() -> None:
+    world = World()
+    bundle = next(name for name in MOVABLE if name.startswith("acme/orders/"))
+    world.move(bundle, BROKERS[1])
+    start = plan_context(world).snapshot
+    view = carried(world, *_unload(world, bundle))
+    plan = undo_plan(view, plan_context(world), start=start)
+    assert send_label(plan) == "Move 1 bundle back"
+    preview = preview_plan(plan_context(world).snapshot, plan)
+    assert plan_sentence(preview).startswith("Moving back 1 bundle (")
+    world.move(bundle, BROKERS[1])
+    other = next(name for name in MOVABLE if name != bundle and world.owners[name] is not None)
+    world.move(other, next(one for one in BROKERS if one != world.owners[other]))
+    with pytest.raises(NothingToUndoError) as caught:
+        undo_plan(view, plan_context(world), start=start)
+    assert caught.value.message == (
+        f"Nothing to undo in run {view.run_id}: {bundle} is already at {BROKERS[1]}, as before. "
+        f"Since {start.manifest.taken_at:%H:%M:%S} UTC, the last snapshot before the run, 1 other "
+        "bundle moved to another broker, not reverted by the undo."
+    )
+    assert "--with-moves" in caught.value.hint
 
 
 def _unload(world: World, bundle: str) -> tuple[Step, ...]:

@@ -20,7 +20,7 @@ from core.actions.undo import (
     reason_of_undo,
 )
 from core.actions.views import RunView, StepView
-from core.errors import InvariantError, OpsError, PlanConflictError
+from core.errors import InvariantError, NothingToUndoError, OpsError, PlanConflictError
 from core.pegasus.plan.draft import Draft
 from core.pegasus.plan.moves_back import FormerPartition, add_moves_back, moved_since
 from core.pegasus.steps.base import PegasusStep
@@ -141,6 +141,10 @@ class _Undo:
         draft = self._draft
         if not draft.steps:
             sentence, hint = self._why_not()
+            if self._needless and not self._stays:
+                raise NothingToUndoError(
+                    f"Nothing to undo in run {self._view.run_id}: {sentence}", hint=hint
+                )
             raise PlanConflictError(
                 f"Run {self._view.run_id} cannot be undone. {sentence}", hint=hint
             )

@@ -20,9 +20,11 @@ def plan_sentence(preview: Preview) -> str:
     who = "an unknown number of clients" if clients is None else pluralize(clients, "client")
     moved = format_bytes_per_s(preview.clients.throughput_bytes_per_s)
     effect = _effect(preview)
-    unloading = f"unloading {pluralize(count, 'bundle')} ({moved}, {who}): {effect}."
+    bundles = f"{pluralize(count, 'bundle')} ({moved}, {who})"
+    unloading = f"moving back {bundles}" if preview.is_undo else f"unloading {bundles}"
+    unloading += f": {effect}."
     if not preview.others:
-        return unloading.replace("u", "U", 1)
+        return unloading[0].upper() + unloading[1:]
     changes = [other.step.describe_progress() for other in preview.others]
     also = changes[0] if len(changes) == 1 else f"Making {pluralize(len(changes), 'change')}"
     return f"{also}, and {unloading}"

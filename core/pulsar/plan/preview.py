@@ -144,6 +144,7 @@ class Preview:
         notes: What a person should know about how this was computed.
         overloads: A sentence for each broker that the plan takes over the overload limit; none
             where a finding of the plan names them, as of plans that set policies.
+        is_undo: The plan undoes a run.
     """
 
     before_after: pa.Table = field(repr=False)
@@ -156,6 +157,7 @@ class Preview:
     notes: tuple[str, ...]
     others: tuple[OtherPreview, ...] = ()
     overloads: tuple[str, ...] = ()
+    is_undo: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,9 +211,10 @@ def preview_plan(snapshot: PulsarSnapshot, plan: Plan) -> Preview:
         is_exact=run.outcomes.is_exact,
         notes=tuple(notes),
         others=others,
+        is_undo=plan.undoes is not None,
         overloads=()
         if any(item.code == OVER_LIMIT for item in plan.diagnostics)
-        else _overloads(table, run.settings),
+        else _overloads(table, run.settings, plan),
     )
 
 
@@ -249,13 +252,19 @@ def describe_usage(row: Mapping[str, Any]) -> str:
     )
 
 
-def _overloads(before_after: pa.Table, settings: EffectiveSettings) -> tuple[str, ...]:
+def _overloads(before_after: pa.Table, settings: EffectiveSettings, plan: Plan) -> tuple[str, ...]:
     """Name the brokers whose expected usage comes over the overload limit by the plan."""
+    advice = (
+        "The undo overloads it again."
+        if plan.undoes is not None
+        else "Choose another broker."
+        if len(plan.steps) == 1
+        else "Move fewer bundles, or choose another broker."
+    )
     limit = overload_limit(settings)
     rows = before_after.filter(pc.field("is_touched") & (pc.field("usage_ratio_after") > limit))
     return tuple(
-        f"{describe_usage(row)}, above the overload limit of "
-        f"{format_ratio(limit)}. Move fewer bundles, or choose another broker."
+        f"{describe_usage(row)}, above the overload limit of {format_ratio(limit)}. {advice}"
         for row in rows.to_pylist()
         if not row["usage_ratio_before"] or row["usage_ratio_before"] <= limit
     )

@@ -19,7 +19,7 @@ from core.actions.undo import (
     left_unknown,
     reason_of_undo,
 )
-from core.errors import InvariantError, PlanConflictError
+from core.errors import InvariantError, NothingToUndoError, PlanConflictError
 from core.ids import namespace_of
 from core.plan.model import (
     Diagnostic,
@@ -84,21 +84,30 @@ def undo_plan(
     moved = _move_others(back, basis, view, start, max_moves)
     stays = [*left_behind(view, is_moved_back=bool(back.others)), *moved]
     if back.is_empty:
-        why = next((item for item in found if item.severity == "warning"), None)
-        why = why or next(iter(found), None)
-        more = next((item for item in stays if item.code == MOVED), None)
-        sentences = [why.sentence if why else "It moved nothing.", more.sentence if more else ""]
-        hints = [why.hint if why else "", more.hint if more else ""]
-        raise PlanConflictError(
-            f"Run {view.run_id} cannot be undone. {' '.join(filter(None, sentences))}",
-            hint=" ".join(filter(None, hints)),
-        )
+        raise _nothing_left(view, found, stays)
     if back.policies and is_policy_first(view):
         back.bundles, placed = left_to_brokers(basis.view, back.policies, back.bundles)
         found += placed
     plan = _plan_of(back, context, view, reason)
     is_complete = not any(item.severity == "warning" for item in [*found, *stays])
     return with_findings(plan, [*found, *stays], is_complete=is_complete)
+
+
+def _nothing_left(
+    view: RunView, found: Sequence[Diagnostic], stays: Sequence[Diagnostic]
+) -> PlanConflictError:
+    """Return the error of a run without anything that could be undone."""
+    refused = next((item for item in found if item.severity == "warning"), None)
+    why = refused or next(iter(found), None)
+    more = next((item for item in stays if item.code == MOVED), None)
+    sentences = [why.sentence if why else "It moved nothing.", more.sentence if more else ""]
+    hints = [why.hint if why else "", more.hint if more else ""]
+    kind, start = (
+        (PlanConflictError, f"Run {view.run_id} cannot be undone.")
+        if why is None or refused is not None
+        else (NothingToUndoError, f"Nothing to undo in run {view.run_id}:")
+    )
+    return kind(" ".join(filter(None, [start, *sentences])), hint=" ".join(filter(None, hints)))
 
 
 def _move_others(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from core.errors import OpsError, PlanConflictError
+from core.errors import NothingToUndoError, OpsError
 from dashboard import state
 from dashboard.app_pages.pegasus.undo.queries import count_moved, undo_plan_of
 from dashboard.components import frame, words
@@ -38,8 +38,8 @@ try:
         st.stop()
     request = request_of(page, view, count_moved, "partition")
     plan = undo_plan_of(request)
-except PlanConflictError as error:
-    words.failed(error, what="This run cannot be undone")
+except NothingToUndoError as error:
+    st.info(words.plain(f"{error.message} {error.hint}".strip()), icon=":material/info:")
     st.stop()
 except OpsError as error:
     words.failed(error, what="Could not plan the undo")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
-from core.errors import OpsError, PlanConflictError
+from core.errors import NothingToUndoError, OpsError
 from core.plan.model import Plan
 from core.pulsar.placement import STRATEGY_NAMES
 from core.pulsar.plan.preview import Preview
@@ -105,8 +105,8 @@ def undo_of(page: PulsarPage, run_id: str) -> tuple[Plan, Preview] | None:
         if is_too_early(page, view):
             return None
         return undo_preview(request_of(page, view, count_moved, "bundle"))
-    except PlanConflictError as error:
-        words.failed(error, what="This run cannot be undone")
+    except NothingToUndoError as error:
+        st.info(words.plain(f"{error.message} {error.hint}".strip()), icon=":material/info:")
     except OpsError as error:
         words.failed(error, what="Could not plan the undo")
     return None
