@@ -536,12 +536,15 @@ def why_no_undo(view: RunView, undone_by: RunView | None) -> str | None:
         return nothing
     if all(step.why_irreversible for step in done):
         return done[0].why_irreversible
-    if undone_by is None:
-        return None
-    if not undone_by.is_ended:
-        return f"Run {undone_by.run_id} already undoes this run."
-    is_whole = undone_by.state == "DONE" and undone_by.plan.complete
-    return f"Undone by run {undone_by.run_id}." if is_whole else None
+    return None if undone_by is None else _why_not_again(undone_by)
+
+
+def _why_not_again(undo: RunView) -> str | None:
+    """Return the reason why a run is not undone once more; ``None`` if that undo was in part."""
+    if not undo.is_ended:
+        return f"Run {undo.run_id} already undoes this run."
+    is_whole = undo.state == "DONE" and undo.plan.complete
+    return f"Undone by run {undo.run_id}." if is_whole else None
 
 
 _FATES: Final = {
