@@ -154,3 +154,12 @@ def test_shell_lines_have_the_command_that_shows_the_same(site):
     app.button(key="_lines").click().run()
     assert_calm(app)
     assert "trimtab pegasus even peg" in texts(app)
+
+
+def test_the_headline_is_of_the_selected_candidate_and_the_bar_names_the_rounds(site):
+    app = opened(site, pick="Optimizer")
+    assert "Optimizer: " in texts(app)
+    assert "app policy, next round" not in texts(app)
+    assert "cluster policy, next round" in texts(
+        site.open("pegasus_balance", pick="Cluster policy")
+    )

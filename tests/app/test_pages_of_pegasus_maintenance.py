@@ -46,7 +46,7 @@ def steps(app):
 def test_nothing_is_planned_before_a_node_is_chosen(site):
     app = opened(site)
     said = texts(app)
-    assert "4 of 4 nodes alive." in said
+    assert "nodes alive." not in said  # a figure has it
     assert "Select a node" in said
 
 
@@ -104,7 +104,7 @@ def test_unhealthy_cluster_and_dead_nodes_are_told(site):
     tables = [whole()["tables"][0] | {"partition_count": 8}]
     rows = whole(parts, tables=tables, dead=[NODES[3]])
     app = opened(site, snapshot_of(rows, taken_at=now()), pick="Drain", node=[NODES[0]])
-    assert "down: db4:34801" in texts(app)
+    assert "Down: db4:34801." in texts(app)
     assert app.button(key="_apply").disabled
 
 
@@ -124,6 +124,17 @@ def test_run_under_way_is_shown_with_what_may_be_asked_of_it(site):
         config, "peg", plan, "new disks", RunOptions(), Identity(name="alice")
     )
     app = opened(site, pick="Drain", node=[NODES[1]])
-    assert f"run {run} in progress" in texts(app)
+    assert f"Run {run} in progress." in texts(app)
     assert app.button(key="_open_going").label == f"Open run {run}"
     assert app.button(key="_apply").disabled
+
+
+def test_the_deviation_after_a_drain_is_of_the_remaining_nodes_and_the_time_is_in_the_sentence(
+    site,
+):
+    app = opened(site, pick="Drain", node=[NODES[0]])
+    figure = next(one for one in app.metric if "→" in one.value)
+    assert figure.delta == "max deviation, remaining nodes"
+    assert "-100%" not in figure.value
+    said = next(one.value for one in app.markdown if one.value.startswith("Moves "))
+    assert "copied onto" in said

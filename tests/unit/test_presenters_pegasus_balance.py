@@ -174,7 +174,7 @@ def test_the_emptiest_node_stands_first_among_those_that_may_take_a_copy():
 def test_nodes_without_any_replica_are_told_on_the_maintenance_page():
     facts = facts_of()
     assert maintenance.empty_nodes(facts) == [NODES[3]]
-    assert "without replicas: db4:34801" in maintenance.answer(facts, None)
+    assert "Without replicas: db4:34801." in maintenance.answer(facts, None)
 
 
 def test_the_command_of_an_operation_names_the_rate_only_where_it_differs():

@@ -31,7 +31,7 @@ from core.pegasus.settings import (
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.summary import summarize_nodes
 from core.plan.options import PlanOptions
-from core.units import format_band
+from core.units import format_deviation
 from dashboard.app_pages.pegasus.cluster import model
 from dashboard.charts.nodes import node_bars
 from dashboard.presenters.freshness import coverage_badge
@@ -135,10 +135,10 @@ def test_partitions_are_counted_with_those_that_are_not_healthy_or_not_read():
 
 def test_deviation_of_primaries_is_judged_against_the_target():
     figures = figures_of(facts_of())
-    assert figures["Primaries"].value == "±300%"  # all four on one of four nodes
+    assert figures["Primaries"].value == "+300%"  # all four on one of four nodes
     assert figures["Primaries"].status == "bad"
-    assert figures["Primaries"].note == "target ±10%"
-    assert figures["Replicas"].value == "±33.3%"
+    assert figures["Primaries"].note == "target ±10% · db1:34801"
+    assert figures["Replicas"].value == "-33.3%"
 
 
 def test_subtitle_names_release_leader_and_balancer():
@@ -203,7 +203,7 @@ def test_a_drained_node_is_named_and_not_compared_on_the_fleet_as_on_the_cluster
         facts = facts_of(content)
         row = fleet_pegasus.pegasus_summary(facts, (), summarize_nodes(facts))
         figure = figures_of(facts)["Primaries"]
-        assert figure.value == format_band(abs(row.deviation_ratio))
+        assert figure.value == format_deviation(row.deviation_ratio)
         ratios.append(row.deviation_ratio)
     assert ratios == [pytest.approx(-1.0), 0.0]
     assert cluster.nodes_frame(facts)["status"].tolist()[:2] == ["○ drained", "○ excluded"]

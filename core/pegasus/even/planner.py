@@ -98,6 +98,15 @@ def deviation(loads: Floats) -> float:
     return float(np.abs(loads - mean).max()) / mean if mean > 0 else 0.0
 
 
+def signed_deviation(loads: Floats) -> float:
+    """Return :func:`deviation` with its sign: above the mean, or below; 0 without load."""
+    mean = float(loads.mean()) if len(loads) else 0.0
+    if mean <= 0:
+        return 0.0
+    off = loads / mean - 1.0
+    return float(off[np.abs(off).argmax()])
+
+
 def even_out(view: ClusterView, weights: Weights, goal: EvenGoal) -> EvenPlan:
     """Return steps that bring every node within the goal, or as near as they go.
 

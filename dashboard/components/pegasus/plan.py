@@ -11,7 +11,7 @@ import streamlit as st
 
 from core.pegasus.plan.preview import GUARDIANS_CHOICE, PegasusPreview, preview_pegasus
 from core.plan.model import Plan
-from core.units import format_band, format_mb, pluralize
+from core.units import format_deviation, format_mb, pluralize
 from dashboard import state
 from dashboard.components import action_bar, applying, tables, words
 from dashboard.components.applying import ApplyDialog
@@ -29,6 +29,10 @@ _ICONS: Final = {
 }
 _MOST_ROWS_PX: Final = 420
 _DIALOG_PX: Final = 240
+_STEP_LETTERS: Final = 84
+_LINE_LETTERS: Final = 60
+_TWO_LINES_PX: Final = 46
+"""Of a row whose texts are longer than that."""
 _LINES: Final = "_plan_lines"
 _LINES_PX: Final = 320
 _MAX_LINES: Final = 12
@@ -165,12 +169,15 @@ def draw_steps(preview: PegasusPreview) -> None:
     if rows["copied_mb"].fillna(1).any():
         columns["copied_mb"] = tables.copied()
     columns["by_hand"] = st.column_config.TextColumn("Shell command", width=420)
+    is_long = (rows["what"].str.len() > _STEP_LETTERS) | (rows["by_hand"].str.len() > _LINE_LETTERS)
+    row_px = _TWO_LINES_PX if is_long.any() else tables.ROW_PX
     tables.table(
         rows,
         columns,
         key="plan_steps",
         alt="Steps of the plan",
-        height=min(_MOST_ROWS_PX, tables.height_of(len(rows))),
+        height=min(_MOST_ROWS_PX, tables.height_of(len(rows), row_px)),
+        row_px=row_px,
     )
 
 
@@ -200,9 +207,13 @@ def draw_partitions(preview: PegasusPreview) -> None:
 
 
 def effects_of(
-    page: PegasusPage, plan: Plan, preview: PegasusPreview
+    page: PegasusPage, plan: Plan, preview: PegasusPreview, part: str = ""
 ) -> list[action_bar.PlanFigure]:
-    """Return the effect of a plan in at most four figures."""
+    """Return the effect of a plan in at most four figures.
+
+    Args:
+        part: Which part of all changes the plan has: ``round 1 of 9``; empty: they are all.
+    """
     moved = sum(step.step.moved_primaries for step in preview.steps)
     copied = sum(step.step.copied_replicas for step in preview.steps)
     taken = sum(step.step.removed_replicas for step in preview.steps)
@@ -211,7 +222,7 @@ def effects_of(
         action_bar.PlanFigure(
             label="Steps",
             value=f"{len(plan.steps):,}",
-            note=f"{pluralize(restored, 'setting')} restored" if restored else "one run",
+            note=part or (f"{pluralize(restored, 'setting')} restored" if restored else "one run"),
         )
     ]
     if moved:
@@ -233,12 +244,14 @@ def effects_of(
     return found
 
 
-def deviation_effect(before: float | None, after: float | None) -> action_bar.PlanFigure:
+def deviation_effect(
+    before: float | None, after: float | None, note: str = "max deviation"
+) -> action_bar.PlanFigure:
     """Return the max deviation of primaries, now and after."""
     return action_bar.PlanFigure(
         label="Primaries",
-        value=f"{format_band(before)} → {format_band(after)}",
-        note="max deviation",
+        value=f"{format_deviation(before)} → {format_deviation(after)}",
+        note=note,
     )
 
 
@@ -251,6 +264,7 @@ def draw_bar(
     effects: Sequence[action_bar.PlanFigure] = (),
     label: str = "",
     command: str = "",
+    part: str = "",
 ) -> None:
     """Draw the action bar of a plan, and the dialogs that it opens.
 
@@ -260,8 +274,9 @@ def draw_bar(
         effects: Its figures; empty: by :func:`effects_of`.
         label: Of the button that applies it; empty: ``Apply plan…``.
         command: Of the command line, which prepares the same plan; empty: there is none.
+        part: As of :func:`effects_of`.
     """
-    effects = effects or effects_of(page, plan, preview)
+    effects = effects or effects_of(page, plan, preview, part)
     dialog = PegasusDialog(
         config=page.config,
         cluster=page.cluster,

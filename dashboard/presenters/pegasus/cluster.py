@@ -22,7 +22,7 @@ from core.pegasus.health import HealthState
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.summary import NODE_STATS, minimum_2pc, unwritable_partitions
-from core.units import format_band, format_per_s, pluralize
+from core.units import format_band, format_deviation, format_per_s, pluralize
 from dashboard.charts.nodes import NodeBars
 from dashboard.presenters.figures import KeyFigure, Status, band_status
 from dashboard.presenters.naming import UNKNOWN
@@ -179,22 +179,21 @@ def _alive_figure(columns: PegasusColumns) -> KeyFigure:
 def _deviation_figure(
     facts: PegasusFacts, label: str, trend: Sequence[float], *, primaries_only: bool
 ) -> KeyFigure:
-    found = max_deviation(facts.columns, primaries_only=primaries_only)
+    columns = facts.columns
+    found = columns.max_deviation(primaries_only=primaries_only)
+    node = ""
+    if found:
+        off = np.abs(np.nan_to_num(columns.deviations(primaries_only=primaries_only)))
+        node = f" · {columns.nodes[int(off.argmax())]}"
     return KeyFigure(
         label=label,
-        value=format_band(found),
-        note=f"target {format_band(facts.target_ratio)}",
-        status=band_status(found, facts.target_ratio),
+        value=format_deviation(found),
+        note=f"target {format_band(facts.target_ratio)}{node}",
+        status=band_status(None if found is None else abs(found), facts.target_ratio),
         trend=trend,
         help=f"{label} on the node with the max deviation; drained, excluded and dead nodes are "
         "ignored.",
     )
-
-
-def max_deviation(columns: PegasusColumns, *, primaries_only: bool) -> float | None:
-    """Return the max deviation of a node from the mean, 0..1; ``None``: unknown."""
-    found = columns.max_deviation(primaries_only=primaries_only)
-    return None if found is None else abs(found)
 
 
 def forecast(facts: PegasusFacts) -> tuple[str, str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from core.pegasus.even.planner import deviation
+from core.pegasus.even.planner import signed_deviation
 from core.pegasus.plan.preview import PegasusPreview, PegasusStepPreview
 from core.pegasus.snapshot import PegasusFacts
 from core.plan.model import Plan
@@ -70,8 +70,13 @@ def nodes_frame(preview: PegasusPreview) -> pd.DataFrame:
     )
 
 
-def deviations(facts: PegasusFacts, preview: PegasusPreview) -> tuple[float | None, float | None]:
-    """Return the max deviation from the mean primaries, now and after, 0..1."""
+def deviations(
+    facts: PegasusFacts, preview: PegasusPreview
+) -> tuple[float | None, float | None, str]:
+    """Return the max deviation from the mean primaries, now and after, and of which nodes it is.
+
+    With its sign, share of the mean. Nodes that the plan empties count before it only.
+    """
     columns = facts.columns
     before = columns.counts(primaries_only=True).sum(axis=0).astype(np.float64)
     after = before.copy()
@@ -79,9 +84,11 @@ def deviations(facts: PegasusFacts, preview: PegasusPreview) -> tuple[float | No
     for node in preview.nodes:
         after[places[node.node]] = node.primaries_after
     alive = columns.is_compared
+    remaining = alive & ~((before > 0) & (after == 0))
     return (
-        deviation(before[alive]) if before[alive].any() else None,
-        deviation(after[alive]) if after[alive].any() else None,
+        signed_deviation(before[alive]) if before[alive].any() else None,
+        signed_deviation(after[remaining]) if after[remaining].any() else None,
+        "max deviation" if (remaining == alive).all() else "max deviation, remaining nodes",
     )
 
 
@@ -118,4 +125,6 @@ def answer(plan: Plan, preview: PegasusPreview) -> str:
         return sentences[0] if sentences else "No steps."
     if plan.by_severity("error"):
         return f"Refused (see below). Otherwise: {preview.sentence}"
-    return preview.sentence
+    # how long the copies take says how much is copied, too
+    took = next((item.sentence for item in plan.diagnostics if item.code == "copies"), "")
+    return f"{preview.sentence.partition('. ')[0]}. {took}" if took else preview.sentence

@@ -100,6 +100,16 @@ def answer(
     return f"{text}; converges after {len(run.rounds)} rounds, {len(run.plans):,} changes."
 
 
+def even_answer(plan: EvenPlan | None) -> str:
+    """Return the sentence about the plan of our own planner; ``None`` while it is computed."""
+    if plan is None:
+        return "Optimizer: computing."
+    if not plan.steps:
+        return f"Optimizer: {verdict_words(plan)}, no changes."
+    changes = changes_words(plan.steps, plan.cost)
+    return f"Optimizer: {changes}; {verdict_words(plan)}."
+
+
 def why_not(
     facts: PegasusFacts, basis: BalanceBasis, first: BalanceRound, options: BalanceOptions
 ) -> list[str]:

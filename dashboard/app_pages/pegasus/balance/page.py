@@ -75,14 +75,26 @@ compared = candidates.CandidateComparison(
 lines = candidates.lines_of(compared)
 first = queries.first_round(own.candidate(page, own.here.policy))
 with answer:
-    run = replace(compared, settings=own).run(effective)
-    words.answer(model.answer(page.facts, basis, first, run, own.here.policy))
+    if pick == switches.EVEN:
+        words.answer(model.even_answer(compared.even()))
+    else:
+        shown = pick if pick in switches.POLICIES else effective
+        described = replace(compared, settings=own) if shown == effective else compared
+        words.answer(
+            model.answer(
+                page.facts,
+                basis,
+                described.first(shown),
+                described.run(shown),
+                switches.POLICIES[shown],
+            )
+        )
 with candidates_here:
     candidates.draw_table(lines, measure, page.facts.target_ratio)
     candidates.draw_progress(compared)
 
 before, after, listed, rest_gain = basis.view, basis.view, PlanList((), ()), ""
-is_known = True
+is_known, part = True, ""
 with right:
     words.section("Nodes before and after", pick)
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -96,6 +108,9 @@ if pick in switches.POLICIES:
     if following is not None and len(following.rounds) > 1:
         with number_here:
             number = moves.round_choice(len(following.rounds))
+        part = f"round {number} of {len(following.rounds)}"
+        if number > 1:
+            part = f"rounds 1 to {number} of {len(following.rounds)}"
         after, rounds = queries.state_after((candidate, number)), following.rounds[:number]
     listed = PlanList.of(rounds)
 elif pick == switches.EVEN:
@@ -189,5 +204,6 @@ if plan is not None and preview is not None:
         plan,
         preview,
         key="balance",
+        part=part,
         command=candidates.command(compared, pick, requested, is_held=is_held),
     )

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from core.errors import IncompleteSnapshotError
-from core.pegasus.even.planner import deviation
+from core.pegasus.even.planner import signed_deviation
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.plan.preview import preview_pegasus
 from core.pegasus.steps.level import LEVEL_KEY
-from core.units import format_band, format_mb, pluralize
+from core.units import format_deviation, format_mb, pluralize
 from dashboard import state
 from dashboard.app_pages.pegasus.cluster import model
 from dashboard.charts.nodes import round_lines
@@ -211,8 +211,8 @@ def _draw_rounds(rounds: Rounds, run: queries.PolicyRounds) -> None:
             round_lines(model.round_lines(run)),
             key="level_round_lines",
             alt=(
-                f"Primaries per node by round: max deviation {format_band(first)} before, "
-                f"{format_band(last)} after {pluralize(len(run.rounds), 'round')}."
+                f"Primaries per node by round: max deviation {format_deviation(first)} before, "
+                f"{format_deviation(last)} after {pluralize(len(run.rounds), 'round')}."
             ),
         )
 
@@ -223,7 +223,7 @@ _MOST_PX: Final = 300
 def _deviations(run: queries.PolicyRounds) -> tuple[float, float]:
     """Return the max deviation of primaries before the first and after the last round."""
     ends = [view.primary_counts.sum(axis=0).astype(float) for view in (run.before, run.after)]
-    return deviation(ends[0]), deviation(ends[1])
+    return signed_deviation(ends[0]), signed_deviation(ends[1])
 
 
 # -- the action bar -----------------------------------------------------------------------------

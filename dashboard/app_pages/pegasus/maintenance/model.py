@@ -17,7 +17,7 @@ from core.pegasus.plan.maintenance import (
     REBALANCE_RATE_MB_PER_S,
 )
 from core.pegasus.snapshot import PegasusFacts
-from core.units import listed, pluralize
+from core.units import listed
 from dashboard.presenters.pegasus.headline import NODE_STATUS_WORDS
 from dashboard.queries.pegasus.plans import MaintenanceOperation
 
@@ -110,18 +110,17 @@ BY_LABEL: Final = {operation.label: operation for operation in OPERATIONS}
 
 
 def answer(facts: PegasusFacts, active_run: RunView | None) -> str:
-    """Return the nodes out of service and the run in progress."""
+    """Return the nodes out of service and the run in progress; empty without either."""
     dead = [node.name for node in facts.nodes if not node.is_alive]
     empty = empty_nodes(facts)
-    alive = len(facts.nodes) - len(dead)
-    parts = [f"{alive} of {pluralize(len(facts.nodes), 'node')} alive"]
+    parts = []
     if dead:
-        parts.append(f"down: {listed(dead)}")
+        parts.append(f"Down: {listed(dead)}.")
     if empty:
-        parts.append(f"without replicas: {listed(empty)}")
+        parts.append(f"Without replicas: {listed(empty)}.")
     if active_run is not None:
-        parts.append(f"run {active_run.run_id} in progress")
-    return f"{'; '.join(parts)}."
+        parts.append(f"Run {active_run.run_id} in progress.")
+    return " ".join(parts)
 
 
 def empty_nodes(facts: PegasusFacts) -> list[str]:

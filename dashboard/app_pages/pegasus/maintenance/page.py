@@ -17,7 +17,8 @@ page = frame.open_page("Maintenance", PegasusPage)
 run = view.active_run(page)
 words.title("Maintenance", cluster.subtitle(page.facts))
 figures.key_figures(cluster.key_figures(page.facts), key="maintenance")
-words.answer(model.answer(page.facts, run))
+if sentence := model.answer(page.facts, run):
+    words.answer(sentence)
 if run is not None:
     view.draw_active_run(page, run)
 operation, request = view.choose(page)
