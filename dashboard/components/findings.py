@@ -217,7 +217,7 @@ def _table(rows: Sequence[FindingRow], key: str, max_rows: int, *, has_room: boo
         column_config=columns,
         key=f"{key}_findings",
         alt="Findings with measured value and limit, worst first",
-        height=tables.height_of(min(len(frame), max_rows)),
+        height=tables.height_within(len(frame), max_rows),
         row_height=tables.ROW_PX,
         on_select=selected,
         selection_mode="single-row",

@@ -317,6 +317,11 @@ def opener(
     )
 
 
+def height_within(rows: int, max_rows: int) -> int:
+    """Return the pixels of a table that scrolls after some rows: half of the next is in sight."""
+    return height_of(min(rows, max_rows)) + (ROW_PX // 2 if rows > max_rows else 0)
+
+
 def height_of(rows: int, row_px: int = ROW_PX) -> int:
     """Return the height in pixels of a table with its head and so many rows."""
     return row_px * rows + ROW_PX + 4

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,7 +17,9 @@ from core.errors import InputError, UnknownNameError
 from core.fleet_views import MAX_VIEWS, FleetView, clusters_of
 from dashboard.app_pages.fleet.model import FleetRow, in_order, key_figures
 from dashboard.cli.main import run
+from dashboard.components import tables
 from dashboard.presenters.fleet import ActionStatus
+from dashboard.presenters.moves import ObservedMove
 from dashboard.services import fleet_views
 
 ANN, BEN = (Identity(name=name, source="users") for name in ("ann", "ben"))
@@ -122,3 +125,37 @@ def test_max_deviation_is_the_largest_outside_a_target_not_the_most_times_over_o
     assert shown(pegasus, pulsar) == ("+123%", "target ±20% · p")
     assert shown(calm, pegasus)[1].endswith("· g"), "what is within its target is no problem"
     assert shown(calm)[1].endswith("· c")
+
+
+def test_a_bundle_that_an_undo_moved_back_did_not_return_by_itself() -> None:
+    now = datetime.now(UTC)
+    bundle = "a/b/0x0_0x8"
+    there, back = (
+        ObservedMove(seen_at=at, bundle=bundle, from_broker=source, to_broker=to)
+        for at, source, to in (
+            (now - timedelta(minutes=9), "b1", "b2"),
+            (now - timedelta(minutes=4), "b2", "b1"),
+        )
+    )
+    acting = ActionStatus(access="", run="")
+    row = FleetRow(cluster="p", acting=acting, moves=(there, back))
+
+    def returned(*runs: object) -> str:
+        figures = key_figures([row], runs, None, now)  # type: ignore[arg-type]
+        return next(one.note for one in figures if one.label == "Moves, last hour")
+
+    def undo(minutes: int, undoes: str | None = "r-1") -> SimpleNamespace:
+        start = now - timedelta(minutes=minutes)
+        steps = [SimpleNamespace(step=SimpleNamespace(subject=bundle))]
+        times = {"requested_at": start, "ended_at": start + timedelta(minutes=1)}
+        return SimpleNamespace(cluster="p", undoes=undoes, steps=steps, is_ended=True, **times)
+
+    assert returned() == "1 returned"
+    assert returned(undo(5)) == "0 returned"
+    assert returned(undo(5, undoes=None)) == "1 returned"
+    assert returned(undo(30)) == "1 returned"
+
+
+def test_a_table_that_scrolls_shows_half_of_its_next_row() -> None:
+    assert tables.height_within(12, 12) == tables.height_of(12)
+    assert tables.height_of(12) < tables.height_within(13, 12) < tables.height_of(13)

@@ -189,3 +189,11 @@ def test_a_missed_target_is_said_with_what_the_best_plan_reaches(fields, expecte
     optimal = proposal(**fields)
     said = missed_target(optimal, 0.2), missed_target_sentence(optimal, 0.2)
     assert said == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [((100.0, 160.0, 100.0), "+33.3%"), ((100.0, 110.0, 30.0), "-62.5%"), ((0.0, 0.0), "unknown")],
+)
+def test_the_max_deviation_of_a_plan_has_its_sign(values, expected):
+    assert rebalance_plan.worst_words(spread(*values)) == expected

@@ -43,6 +43,8 @@ HIGH_USAGE: Final = 0.85
 
 _DAY: Final = timedelta(days=1)
 _MAX_EVENTS: Final = 12
+_SEEN_WITHIN: Final = timedelta(minutes=2)
+"""After the end of a run a snapshot has its moves."""
 _NEWS: Final = timedelta(hours=1)
 
 
@@ -235,7 +237,7 @@ def key_figures(
         _deviation(rows),
         _usage(rows),
         _traffic(rows),
-        _moves(rows),
+        _moves(rows, runs or (), now),
         _runs(runs, now),
         _alerts(alerts, rows, now),
     ]
@@ -330,9 +332,21 @@ def _traffic(rows: Sequence[FleetRow]) -> KeyFigure:
     )
 
 
-def _moves(rows: Sequence[FleetRow]) -> KeyFigure:
+def _moves(rows: Sequence[FleetRow], runs: Sequence[RunView], now: datetime) -> KeyFigure:
+    """Return the number of moves, and of bundles that came back, but not by an undo."""
+    undone = {
+        (run.cluster, step.step.subject): (run.requested_at, (run.ended_at or now) + _SEEN_WITHIN)
+        for run in runs
+        if run.undoes
+        for step in run.steps
+    }
+    never = (now, now - _DAY)
     moves = [move for row in rows for move in row.moves]
-    back = sum(len(returning(row.moves)) for row in rows)
+    back = 0
+    for row in rows:
+        for move in returning(row.moves):
+            start, end = undone.get((row.cluster, move.bundle), never)
+            back += not start <= move.seen_at <= end
     return KeyFigure(
         label="Moves, last hour",
         value=f"{len(moves):,}",

@@ -70,7 +70,7 @@ def _processes(config: Config) -> None:
         },
         key="processes",
         alt="Trimtab processes that are down or restarted",
-        height=tables.height_of(min(len(news), _MAX_ROWS)),
+        height=tables.height_within(len(news), _MAX_ROWS),
     )
 
 
@@ -132,7 +132,7 @@ def clusters(rows: Sequence[FleetRow], overviews: Mapping[str, str]) -> None:
         key="clusters",
         alt="Clusters with their deviation from the mean, usage, load and findings",
         missing=model.NONE,
-        height=tables.height_of(min(len(frame), _MAX_ROWS)),
+        height=tables.height_within(len(frame), _MAX_ROWS),
     )
 
 
@@ -170,5 +170,5 @@ def activity(rows: Sequence[FleetRow], runs: Sequence[RunView]) -> None:
         },
         key="fleet_activity",
         alt="Latest runs and moves, newest first",
-        height=tables.height_of(min(len(frame), _MAX_ROWS)),
+        height=tables.height_within(len(frame), _MAX_ROWS),
     )

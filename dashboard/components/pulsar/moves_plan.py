@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from core.plan.model import Plan
 from core.pulsar.plan.preview import Preview
 from core.pulsar.steps.base import policy_change_of
-from core.units import UNKNOWN, format_band, format_bytes_per_s, format_ratio, pluralize
+from core.units import UNKNOWN, format_bytes_per_s, format_ratio, pluralize
 from dashboard import state
 from dashboard.charts.bars import before_after_bars
 from dashboard.charts.dumbbell import MAX_A_SIDE, deviation_dumbbells, pairs_of
@@ -190,10 +190,12 @@ def draw_bar(
         _draw_shown(page, dialog)
 
 
-def _compared(now: float, after: float | None) -> str:
+def _compared(now: Spread, after: Spread | None) -> str:
     """Return the deviation that a plan starts from, and whether it gets worse."""
-    words = "higher than now" if after is not None and after > now else "now"
-    return f"{words} {format_band(now)}"
+    start = rebalance_plan.worst_deviation(now)
+    end = None if after is None else rebalance_plan.worst_deviation(after)
+    words = "higher than now" if start and end and end[0] > start[0] else "now"
+    return f"{words} {rebalance_plan.worst_words(now)}"
 
 
 def _effects(preview: Preview, part: str) -> list[action_bar.PlanFigure]:
@@ -202,9 +204,8 @@ def _effects(preview: Preview, part: str) -> list[action_bar.PlanFigure]:
     sources = len({step.step.owner for step in preview.steps})
     moved = clients.throughput_bytes_per_s
     share = None if moved is None or not before.total else moved / before.total
-    start = rebalance_plan.worst_deviation(before)
-    end = rebalance_plan.worst_deviation(preview.measures_after.throughput)
     is_known = all(step.placement.is_known for step in preview.steps)
+    after = preview.measures_after.throughput if is_known else None
     return [
         action_bar.PlanFigure(
             label="Moves",
@@ -223,10 +224,8 @@ def _effects(preview: Preview, part: str) -> list[action_bar.PlanFigure]:
         ),
         action_bar.PlanFigure(
             label="Max deviation",
-            value=format_band(end[0]) if end is not None and is_known else UNKNOWN,
-            note=_compared(start[0], end[0] if end is not None and is_known else None)
-            if start
-            else "now unknown",
+            value=UNKNOWN if after is None else rebalance_plan.worst_words(after),
+            note=_compared(before, after),
         ),
     ]
 

@@ -16,6 +16,7 @@ from core.units import (
     UNKNOWN,
     format_band,
     format_bytes_per_s,
+    format_deviation,
     format_msgs_per_s,
     format_ratio,
     pluralize,
@@ -39,6 +40,16 @@ def worst_deviation(spread: Spread) -> tuple[float, str] | None:
     distance = np.abs(np.where(spread.known, spread.values, spread.mean) - spread.mean)
     row = int(distance.argmax())
     return float(distance[row] / spread.mean), spread.brokers[row]
+
+
+def worst_words(spread: Spread) -> str:
+    """Return the max deviation from the mean with its sign: ``+126%``, ``unknown`` without any."""
+    worst = worst_deviation(spread)
+    if worst is None:
+        return UNKNOWN
+    value, mean = spread.value_of(worst[1]), spread.mean
+    is_below = value is not None and mean is not None and value < mean
+    return format_deviation(-worst[0] if is_below else worst[0])
 
 
 def caveat(preview: Preview) -> str:

@@ -83,7 +83,7 @@ def bundles_tab(
         },
         key="broker_bundles",
         alt=f"Bundles of {broker}, hottest first",
-        height=tables.height_of(min(len(rows), _IN_SIGHT)),
+        height=tables.height_within(len(rows), _IN_SIGHT),
         selection="multi-row",
         names=names,
     )

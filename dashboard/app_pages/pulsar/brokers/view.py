@@ -74,7 +74,7 @@ def brokers_tab(
         },
         key="brokers_table",
         alt=f"All brokers by {measure.label}, highest first",
-        height=tables.height_of(min(len(rows), _IN_SIGHT)),
+        height=tables.height_within(len(rows), _IN_SIGHT),
     )
     tables.downloads(
         model.as_file(rows, measure),
@@ -175,7 +175,7 @@ def over_time_tab(page: PulsarPage, data: HeatmapData) -> None:
         },
         key="brokers_over_time",
         alt=f"{data.label} of each broker over time",
-        height=tables.height_of(min(len(rows), _IN_SIGHT)),
+        height=tables.height_within(len(rows), _IN_SIGHT),
     )
     tables.downloads(
         model.over_time_table(data),

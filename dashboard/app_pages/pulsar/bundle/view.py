@@ -63,7 +63,7 @@ def load_tab(
             },
             key="bundle_traffic",
             alt=f"Traffic of {bundle} over time",
-            height=tables.height_of(min(len(rows), _IN_SIGHT)),
+            height=tables.height_within(len(rows), _IN_SIGHT),
         )
 
 

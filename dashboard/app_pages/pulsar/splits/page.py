@@ -68,7 +68,7 @@ tables.table(
     },
     key="split_watch",
     alt="Bundles closest to an automatic split",
-    height=tables.height_of(min(len(rows), IN_SIGHT)),
+    height=tables.height_within(len(rows), IN_SIGHT),
 )
 
 with st.container(horizontal=True, vertical_alignment="bottom"):
