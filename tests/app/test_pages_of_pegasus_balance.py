@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from pegasus_snapshots import NODES, generated, part_row, snapshot_of, table_row, whole
 from snapshot_site import Site, assert_calm, now, texts
 
-CANDIDATES = ["no change", "App policy", "Cluster policy", "Optimizer"]
+from dashboard.app_pages.pegasus.balance import candidates
+
+CANDIDATES = ["no change", "App policy", "Cluster policy", "Optimizer", "Manual move"]
 
 
 @pytest.fixture
@@ -105,7 +109,7 @@ def test_unknown_disks_are_named_with_what_is_in_doubt(site):
 @pytest.mark.parametrize("pick", ["Cluster policy", "Optimizer", "Manual move"])
 def test_every_candidate_can_be_opened_by_its_address(site, pick):
     app = opened(site, pick=pick)
-    assert app.segmented_control(key="pick").value == pick
+    assert app.session_state["pick"] == pick
 
 
 def test_switch_is_a_question_and_says_what_it_keeps_from_happening(site):
@@ -163,3 +167,13 @@ def test_the_headline_is_of_the_selected_candidate_and_the_bar_names_the_rounds(
     assert "cluster policy, next round" in texts(
         site.open("pegasus_balance", pick="Cluster policy")
     )
+
+
+@pytest.mark.parametrize(("row", "pick"), [(2, "Cluster policy"), (4, "Manual move"), (0, None)])
+def test_a_selected_row_chooses_its_candidate_and_doing_nothing_chooses_none(
+    monkeypatch, row, pick
+):
+    session_state = {"candidates": {"selection": {"rows": [row], "columns": []}}}
+    monkeypatch.setattr(candidates, "st", SimpleNamespace(session_state=session_state))
+    candidates._choose_row(CANDIDATES)
+    assert session_state.get("pick") == pick

@@ -20,6 +20,7 @@ from dashboard.app_pages.pegasus.balance.switches import (
     CANDIDATES,
     CLUSTER,
     EVEN,
+    HAND,
     POLICIES,
     BalanceSettings,
 )
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from dashboard.components.pegasus.page import PegasusPage
 
 _LOOK_EVERY_S: Final = 1.0
+_TABLE: Final = "candidates"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,17 +119,28 @@ def lines_of(compared: CandidateComparison) -> list[model.CandidateRow]:
             rate=compared.rate,
         )
     )
-    return lines
+    return [*lines, model.CandidateRow(name=HAND, note="one partition")]
 
 
-def draw_table(lines: Sequence[model.CandidateRow], measure: str, target_ratio: float) -> None:
-    """Draw one compact row a candidate; a click on its name chooses it."""
+def picked(effective: str) -> str:
+    """Return the chosen candidate: of the session, of the address, or the cluster's policy."""
+    state.begin_choice(state.PICK, CANDIDATES, effective)
+    name = str(st.session_state[state.PICK])
+    state.end_choice(state.PICK, name, default=effective)
+    return name
+
+
+def draw_table(
+    lines: Sequence[model.CandidateRow], measure: str, target_ratio: float, pick: str
+) -> None:
+    """Draw one compact row a candidate; selecting a row chooses it."""
     rows = model.rows_frame(lines)
     rows["bar"] = tables.deviation_bars([line.off for line in lines], target_ratio)
-    tables.table(
+    names = [line.name for line in lines]
+    in_units, columns = tables.sized(
         rows,
         {
-            "candidate": tables.opener("Candidate", "_candidate", choose, width_px=120),
+            "candidate": tables.words("Candidate", width_px=120),
             "mark": st.column_config.TextColumn("Status", width=72),
             "bar": tables.deviation(
                 "Max deviation",
@@ -139,10 +152,27 @@ def draw_table(lines: Sequence[model.CandidateRow], measure: str, target_ratio: 
             "copy_mb": tables.copied(),
             "rounds": tables.whole("Rounds"),
         },
-        key="candidates",
-        alt="Candidates with deviation, changes, copies and rounds",
-        missing="",
     )
+    st.session_state[_TABLE] = {"selection": {"rows": [names.index(pick)], "columns": []}}
+    tables.grid(
+        in_units,
+        hide_index=True,
+        column_order=list(columns),
+        column_config=columns,
+        key=_TABLE,
+        alt="Candidates with deviation, changes, copies and rounds",
+        height=tables.height_of(len(rows)),
+        row_height=tables.ROW_PX,
+        placeholder="",
+        on_select=partial(_choose_row, names),
+        selection_mode="single-row-required",
+    )
+
+
+def _choose_row(names: Sequence[str]) -> None:
+    rows = st.session_state[_TABLE]["selection"]["rows"]
+    if rows and names[rows[0]] in CANDIDATES:  # doing nothing is none
+        st.session_state[state.PICK] = names[rows[0]]
 
 
 def draw_compared(lines: Sequence[model.CandidateRow]) -> None:
@@ -165,12 +195,6 @@ def draw_compared(lines: Sequence[model.CandidateRow]) -> None:
         "deviation",
         missing="",
     )
-
-
-def choose(name: str) -> None:
-    """Choose a candidate; called from a callback."""
-    if name in CANDIDATES:
-        st.session_state[state.PICK] = name
 
 
 def draw_progress(compared: CandidateComparison) -> None:

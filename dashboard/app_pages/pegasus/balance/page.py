@@ -41,15 +41,7 @@ with st.container(key="workbench"):
     left, right = st.columns([1.35, 1], gap="medium")
 with left:
     words.section("Candidates")
-    pick = st.segmented_control(
-        "Candidate",
-        switches.CANDIDATES,
-        default=effective,
-        required=True,
-        key=state.PICK,
-        bind="query-params",
-        label_visibility="collapsed",
-    )
+    pick = candidates.picked(effective)
     candidates_here = st.container()
     with st.container(horizontal=True, vertical_alignment="center"):
         measure = switches.measure_choice()
@@ -90,7 +82,7 @@ with answer:
             )
         )
 with candidates_here:
-    candidates.draw_table(lines, measure, page.facts.target_ratio)
+    candidates.draw_table(lines, measure, page.facts.target_ratio, pick)
     candidates.draw_progress(compared)
 
 before, after, listed, rest_gain = basis.view, basis.view, PlanList((), ()), ""
