@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import groupby
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from backtest_records import fleet, still, waves, without_broker
@@ -50,6 +51,7 @@ from core.history.store.writer import Recorder
 from core.progress import JobStoppedError
 from core.snapshot import PulsarSnapshot
 from core.units import ms_to_datetime
+from dashboard.app_pages.backtest.model import fidelity
 
 WIDE = Target(name="own", deviation=0.7, unloads_per_day=1e6)
 EAGER = {"loadBalancerBundleUnloadMinThroughputThreshold": (1.0,)}
@@ -517,3 +519,19 @@ def test_a_day_of_every_other_minute_is_a_day():
     assert covered_minutes(np.arange(0, 1440, 10) + 0.03) == pytest.approx(1440)
     assert covered_minutes(np.array([7])) == 1
     assert covered_minutes(np.array([])) == 0
+
+
+def test_the_difference_of_replay_and_record_is_told_next_to_the_verdict():
+    rows = pd.DataFrame(
+        {
+            "candidate": ["as recorded", REPLAYED],
+            "is_record": [True, False],
+            "deviation_p95": [1.249, 1.063],
+            "unloads_per_day": [238.2, 141.7],
+        }
+    )
+    assert fidelity(rows, PULSAR.nouns) == (
+        "The replay differs from the record by 19 points of deviation and 96.5 unloads a day; "
+        "treat smaller differences as noise."
+    )
+    assert not fidelity(rows.head(1), PULSAR.nouns)

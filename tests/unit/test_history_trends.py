@@ -13,6 +13,7 @@ from fleet_builder import NOON, make_history
 from pegasus_snapshots import generated
 
 from core.errors import UnknownNameError
+from core.history.analysis.flaps import flaps
 from core.history.analysis.flaps.flaps import flap_answer, flaps_of
 from core.history.analysis.flaps.job import flaps_here
 from core.history.analysis.requests import FlapsRequest, RecordScope, TrendsRequest
@@ -214,7 +215,7 @@ def test_moves_that_other_moves_came_too_close_to_are_not_said_to_have_helped():
         ]
     )
     assert found.rounds["helped"].to_pylist() == [None, None]
-    assert "effect unknown for 2 moves" in found.sentence
+    assert "Effect: 2 unknown (other moves at the same time)." in found.sentence
 
 
 def test_every_move_of_the_sentence_has_an_outcome_or_the_reason_why_not():
@@ -222,8 +223,7 @@ def test_every_move_of_the_sentence_has_an_outcome_or_the_reason_why_not():
     request = FlapsRequest(side_minutes=10, settle_minutes=3)
     found = flap_answer([("c", flaps_of(rows, broker_minutes(STEADY), request))])
     assert found.rounds["helped"].to_pylist() == [False, None]
-    assert "1 of 1 move with a known outcome had no effect" in found.sentence
-    assert "not measured for 1 move: no snapshots before or after" in found.sentence
+    assert "Effect: 1 none, 1 not measured (no snapshots before or after)." in found.sentence
 
 
 def test_a_move_seen_in_two_halves_is_one_and_lands_where_the_second_did():
@@ -390,3 +390,26 @@ def test_it_stops_when_somebody_says_so(past):
         trends_here(past, TrendsRequest(), RecordScope(), Stopped())
     with pytest.raises(JobStoppedError):
         flaps_here(past, FlapsRequest(), RecordScope(), Stopped())
+
+
+def test_flaps_are_summed_up_in_short_sentences_whose_numbers_add_up():
+    movers = {"moves": [6, 4], "returned": [5, 0], "subject": ["a/b/0x0_0x1", "a/b/0x1_0x2"]}
+    movers |= {"cluster": ["prod"] * 2, "day": ["2026-11-28"] * 2}
+    rounds = {
+        "moves": [4, 2, 3, 1],
+        "helped": [False, True, None, None],
+        "other_moves": [0, 0, 2, 0],
+    }
+    sentence = flaps._sentence(
+        {
+            "flaps": pa.table({"dwell_ms": [1_080_000]}),
+            "movers": pa.table(movers),
+            "rounds": pa.table(rounds),
+        }
+    )
+    assert sentence == (
+        "10 moves, 1 returned (median time away 18 min). "
+        "Most often: a/b/0x0_0x1 of prod, 6 times on 2026-11-28. "
+        "Effect: 2 improved, 4 none, 3 unknown (other moves at the same time), "
+        "1 not measured (no snapshots before or after)."
+    )

@@ -66,8 +66,8 @@ def test_moves_off_lost_servers_are_told_apart():
     events_seen = presenter.EventCounts.of(table)
     assert (events_seen.number("move"), events_seen.orphans) == (8, 4)
     moves = figures(PULSAR, events_seen, evenness(0.2), hours=2)["Bundle moves"]
-    assert moves.value == "8"
-    assert "4 after server failures" in moves.note
+    assert moves.value == "12"
+    assert moves.note == "3 by Trimtab, 5 by the cluster, 4 after server failures"
 
 
 def test_second_halves_of_moves_and_first_owners_are_no_moves():
@@ -88,8 +88,8 @@ def test_figures_tell_moves_by_the_hour_who_did_them_and_how_even_it_was():
     events_seen = presenter.EventCounts.of(MOVES)
     found = figures(PULSAR, events_seen, evenness(0.1, 0.3, 0.3, 0.1), hours=6)
     assert (found["Bundle moves"].value, found["Recorded"].value) == ("12", "6 h")
-    assert found["Bundle moves"].note == "2.0 per hour, 3 by Trimtab"
-    assert found["Mean deviation"].value == "+20%"
+    assert found["Bundle moves"].note == "3 by Trimtab, 9 by the cluster"
+    assert found["Max deviation, mean"].value == "+20%"
     assert found["Recorded"].note == "4 snapshots"
     assert found["Time over target"].value == "50%"
     assert found["Time over target"].note == "3 h of 6 h"
@@ -101,14 +101,16 @@ def test_figures_tell_moves_by_the_hour_who_did_them_and_how_even_it_was():
 def test_figures_of_a_quiet_cluster_that_told_nothing():
     found = figures(PULSAR, presenter.EventCounts.of(counts()), evenness(NAN), hours=1)
     assert found["Bundle moves"].value == "0"
-    assert (found["Mean deviation"].value, found["Mean deviation"].status) == ("unknown",) * 2
+    assert (found["Max deviation, mean"].value, found["Max deviation, mean"].status) == (
+        "unknown",
+    ) * 2
     assert found["Time over target"].value == "unknown"
 
 
 def test_figures_of_a_pegasus_cluster_are_about_primaries():
     events_seen = presenter.EventCounts.of(counts((AT, "primary", "", 1, AT, "1.2", "a", "b")))
     found = figures(PEGASUS, events_seen, evenness(0.1, 0.3), hours=2)
-    assert found["Primary moves"].note == "0.5 per hour"
+    assert found["Primary moves"].note == "0.5 per hour, by the cluster"
     apart = found["Primaries gap, mean"]
     assert (apart.value, apart.note) == ("2.0", "max 3")
 

@@ -149,10 +149,11 @@ class Backtest:
     @property
     def words(self) -> str:
         """Amount of work, as text."""
-        candidates = len({unit.candidate_number for unit in self.units}) - 1
+        chosen = len({unit.candidate_number for unit in self.units}) - 2  # actual and replayed
+        candidates = f"{pluralize(chosen, 'candidate')} and " if chosen > 0 else ""
         recorded = pluralize(self.minutes, "snapshot")
         return (
-            f"{pluralize(candidates, 'candidate')} on {recorded}, "
+            f"{candidates}the recorded settings on {recorded}, "
             f"{pluralize(self.windows, 'window')}: {pluralize(len(self.units), 'run')}"
         )
 

@@ -382,7 +382,8 @@ def result_figures(shown: BacktestView) -> list[KeyFigure]:
     record = record_of(ranking)
     again = _row(ranking[ranking["candidate"] == REPLAYED])
     compared = "Replayed: simulation with the recorded settings. Actual: recorded moves."
-    played = ranking[ranking["problem"].isna() & ~ranking["is_record"].eq(other=True)]
+    references = ranking["is_record"].eq(other=True) | (ranking["candidate"] == REPLAYED)
+    played = ranking[ranking["problem"].isna() & ~references]
     enough = int(played["meets_target"].eq(other=True).sum())
     minutes = ranking["minutes"].max()
     moves = shown.nouns.moves.capitalize()
@@ -444,9 +445,25 @@ def reassigned_words(record: Mapping[Hashable, Any], nouns: Wording) -> str:
     if count is None or pd.isna(count) or not count:
         return ""
     return (
-        f"Reassigned after a {nouns.server} failure: {int(count):,} {nouns.subject} (not "
-        f"counted as {nouns.moves})."
+        f"Actual, in addition to {nouns.moves}: {int(count):,} {nouns.subject} reassigned after a "
+        f"{nouns.server} failure."
     )
+
+
+def fidelity(ranking: pd.DataFrame, nouns: Wording) -> str:
+    """Return how far the replay of the recorded settings is from the record; empty: unknown."""
+    record, again = record_of(ranking), _row(ranking[ranking["candidate"] == REPLAYED])
+    figures = [row.get(name) for name in _COMPARED for row in (again, record)]
+    if any(figure is None or pd.isna(figure) for figure in figures):
+        return ""
+    deviation, moves = (float(figures[at] or 0.0) - float(figures[at + 1] or 0.0) for at in (0, 2))
+    return (
+        f"The replay differs from the record by {abs(deviation) * 100:.0f} points of deviation and "
+        f"{_short(abs(moves))} {nouns.moves} a day; treat smaller differences as noise."
+    )
+
+
+_COMPARED: Final = ("deviation_p95", "unloads_per_day")
 
 
 def _ratio(row: Mapping[Hashable, Any], name: str) -> str:
@@ -505,7 +522,7 @@ def grid_words(grid: Mapping[str, Any]) -> str:
 LOCAL: Final = "local"
 SPARK: Final = "spark"
 ENGINES: Final[Mapping[str, str]] = {LOCAL: "this machine", SPARK: "Spark"}
-_ASSUMED_BUNDLE_MINUTES_PER_S: Final = 400_000.0
+_ASSUMED_BUNDLE_MINUTES_PER_S: Final = 120_000.0
 _SPARK_START_S: Final = 25.0
 
 

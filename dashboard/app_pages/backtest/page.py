@@ -45,6 +45,8 @@ if shown is not None and shown.answer is not None:
     if result is not None:
         figures.key_figures(model.result_figures(result), key="backtest_result")
     words.answer(model.headline(shown.answer.sentence)[0])
+    if result is not None:
+        words.notes([*filter(None, [model.fidelity(result.ranking, result.nouns)])])
 elif shown is not None and shown.is_ended:
     result = None
     words.answer(outcome(shown))

@@ -136,17 +136,17 @@ def draw_ranking(view: BacktestView) -> None:
     columns = {
         "rank": tables.whole("Rank"),
         "candidate": tables.opener(
-            "Candidate", "_ranked", partial(_toggle_own, view.picked, whole), width_px=330
+            "Candidate", "_ranked", partial(_toggle_own, view.picked, whole), width_px=250
         ),
         "deviation_p95": tables.percent(
             "Deviation", "Max deviation from the mean, p95 over the minutes."
         ),
         "unloads_per_day": st.column_config.NumberColumn(f"{moves} a day", format="%,.1f"),
-        "marks": st.column_config.TextColumn("Status", width=190),
+        "marks": st.column_config.TextColumn("Status", width=125),
         "deviation_range": tables.words("Deviation, by seed", "Min and max over the seeds."),
         "unloads_range": tables.words(f"{moves}, by seed", "Min and max over the seeds."),
         "deviation_mean": tables.percent(
-            "Mean deviation", "Max deviation from the mean, averaged over the minutes."
+            "Deviation, mean", "Max deviation from the mean, averaged over the minutes."
         ),
         "minutes_over": tables.percent("Minutes over 20%"),
         "moved_per_day": tables.megabytes(

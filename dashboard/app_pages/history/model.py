@@ -127,7 +127,7 @@ def key_figures(
         recorded: From the first to the last snapshot of the period.
         target_ratio: Of the cluster.
     """
-    moves = counts.number(system.move_kind)
+    moves = counts.number(system.move_kind) + counts.orphans
     others = [
         KeyFigure(label=label, value=f"{counts.number(*kinds):,}")
         for kinds, label in _OTHER_EVENTS
@@ -162,16 +162,19 @@ _OTHER_EVENTS: Final = (
 
 
 def _moves_note(system: HistorySystem, counts: EventCounts, moves: int, recorded: timedelta) -> str:
+    """Return the moves by who made them, which add up; the rate where all have the same maker."""
     hours = recorded.total_seconds() / 3600
     ours = counts.ours(system.move_kind)
-    parts = []
-    if moves and hours >= 0.5 and not counts.orphans:
-        parts.append(f"{moves / hours:.1f} per hour")
-    if ours:
-        parts.append(f"{ours:,} by Trimtab")
-    if counts.orphans:
-        parts.append(f"{counts.orphans:,} after server failures")
-    return ", ".join(parts)
+    makers = {
+        "by Trimtab": ours,
+        "by the cluster": moves - ours - counts.orphans,
+        "after server failures": counts.orphans,
+    }
+    parts = [f"{count:,} {maker}" for maker, count in makers.items() if count]
+    if len(parts) > 1:
+        return ", ".join(parts)
+    rate = [f"{moves / hours:.1f} per hour"] if moves and hours >= 0.5 else []
+    return ", ".join([*rate, *(maker for maker, count in makers.items() if count)])
 
 
 # -- the timeline ----------------------------------------------------------------------------------

@@ -495,7 +495,7 @@ def _draw_flaps(flaps: pa.Table, cluster: str, query: HistoryQuery) -> None:
 
 def _draw_rounds(rounds: pa.Table, query: HistoryQuery, minute_s: float) -> None:
     rows = model.rounds_frame(rounds)
-    note = "Improved: mean deviation lower by more than 0.5 percentage points."
+    note = "Improved: max deviation lower, on average, by more than 0.5 percentage points."
     st.caption(f"{note} {model.minute_words(minute_s)}".strip())
     left, right, _ = st.columns([1, 1, 3])
     left.number_input(

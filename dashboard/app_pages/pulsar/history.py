@@ -42,12 +42,12 @@ def _even_figures(evenness: Evenness, recorded: timedelta, bound: float) -> list
     share = evenness.share_over(bound)
     return [
         KeyFigure(
-            label="Mean deviation",
+            label="Max deviation, mean",
             value=format_deviation(mean),
             note=f"target {format_band(bound)}",
             status=band_status(mean, bound),
             trend=known.tolist(),
-            help="Traffic of the busiest broker vs. mean, averaged over the snapshots.",
+            help="Traffic of the busiest broker vs. the mean, averaged over the snapshots.",
         ),
         KeyFigure(
             label="Time over target",

@@ -16,7 +16,7 @@ a minute later) it is one. What was unassigned and came to a broker did not move
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -371,27 +371,28 @@ def _sentence(tables: dict[str, pa.Table]) -> str:
     if flaps.num_rows:
         median = float(np.median(flaps["dwell_ms"].to_numpy())) / 1000.0
         words[0] += f" (median time away {format_age(median)})"
-    rounds = tables["rounds"]
-    known = rounds.filter(pc.is_valid(rounds["helped"]))
-    if known.num_rows:
-        idle = known.filter(pc.invert(known["helped"]))
-        count = pc.sum(idle["moves"]).as_py() or 0
-        whole = pc.sum(known["moves"]).as_py()
-        words.append(f"{count:,} of {pluralize(whole, 'move')} with a known outcome had no effect")
-    blurred = rounds.filter(pc.greater(rounds["other_moves"], 0))
-    if blurred.num_rows:
-        count = pc.sum(blurred["moves"]).as_py()
-        words.append(f"effect unknown for {pluralize(count, 'move')}: other moves at the same time")
-    unmeasured = rounds.filter(
-        pc.and_(pc.is_null(rounds["helped"]), pc.equal(rounds["other_moves"], 0))
-    )
-    if unmeasured.num_rows:
-        count = pc.sum(unmeasured["moves"]).as_py()
-        words.append(f"not measured for {pluralize(count, 'move')}: no snapshots before or after")
     often = tables["movers"].sort_by([("moves", "descending")]).slice(0, 1).to_pylist()[0]
     if often["moves"] > 1:
         words.append(
-            f"most often {often['subject']} of {often['cluster']}: {often['moves']} times on "
+            f"Most often: {often['subject']} of {often['cluster']}, {often['moves']} times on "
             f"{often['day']}"
         )
-    return "; ".join(words) + "."
+    effects = [*_effects(tables["rounds"])]
+    if effects:
+        words.append(f"Effect: {', '.join(effects)}")
+    return ". ".join(words) + "."
+
+
+def _effects(rounds: pa.Table) -> Iterator[str]:
+    """Yield the number of moves by their effect on the deviation."""
+    helped, others = rounds["helped"], rounds["other_moves"]
+    is_known, is_blurred = pc.is_valid(helped), pc.greater(others, 0)
+    is_unmeasured = pc.and_(pc.is_null(helped), pc.equal(others, 0))
+    for chosen, label in (
+        (pc.equal(helped, True), "improved"),  # noqa: FBT003  # Arrow's signature
+        (pc.and_(is_known, pc.invert(helped)), "none"),
+        (is_blurred, "unknown (other moves at the same time)"),
+        (is_unmeasured, "not measured (no snapshots before or after)"),
+    ):
+        if count := pc.sum(rounds.filter(chosen)["moves"]).as_py():
+            yield f"{count:,} {label}"

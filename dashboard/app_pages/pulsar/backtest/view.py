@@ -42,7 +42,7 @@ class PulsarBacktest:
 
     grid: GridSystem = model.GRID
     values_label = "Settings"
-    target_caption = "First target: reported by one large operator."
+    target_caption = "10 unloads a day is what one large Pulsar operator reports as its goal."
 
     def subjects(self, page: PulsarPage | None) -> int:
         """Return the number of bundles of the cluster."""
