@@ -8,11 +8,13 @@ import pyarrow as pa
 import pytest
 from fleet_builder import make_snapshot
 
+from core.planning.advisors.bundle_reasons import BundleLimits, Demand, advise_bundles
 from core.pulsar.settings import effective_settings
 from core.pulsar.split import explain_split, find_bundles_to_split
-from core.pulsar.split.watch import split_watch
+from core.pulsar.split.watch import over_limit_count, split_watch
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
+from dashboard.app_pages.pulsar.advisors.model import bundles_answer, bundles_figures
 
 LONG = ("long_msg_rate_in", "long_msg_rate_out")
 LONG_FLOW = ("long_msg_throughput_in", "long_msg_throughput_out")
@@ -128,3 +130,32 @@ def test_a_condition_names_what_its_number_is_made_of():
         "last": ["last measured (its average is not stored) message rate"],
         "stored": ["long-term message rate"],
     }
+
+
+def test_bundles_over_a_limit_are_counted_for_each_namespace():
+    snapshot = make_snapshot(brokers=3, bundles=30)
+    watch = split_watch(snapshot, effective_settings(snapshot), limit=100).to_pylist()
+    highest = max(row["msg_rate"] for row in watch)
+    namespace = next(row["namespace"] for row in watch if row["msg_rate"] == highest)
+    limit = {"loadBalancerNamespaceBundleMaxMsgRate": int(highest) - 1}
+    settings = effective_settings(snapshot, overrides=limit)
+    others = {row["namespace"] for row in watch} - {namespace}
+    assert over_limit_count(snapshot, settings, namespace) >= 1
+    assert over_limit_count(snapshot, settings, "no/such") == 0
+    counts = [over_limit_count(snapshot, settings, name) for name in (namespace, *others)]
+    whole = split_watch(snapshot, settings, limit=100)["ratio"].to_pylist()
+    assert sum(counts) == sum(ratio > 1 for ratio in whole)
+
+
+def test_enough_bundles_over_a_limit_are_not_sufficient():
+    limits = BundleLimits.of(effective_settings(make_snapshot(brokers=3, bundles=30)))
+    demand = Demand(brokers=3, topics=30, clients=30, msg_rate=10.0, bytes_per_s=10.0, within=0.2)
+    advice = advise_bundles(demand, limits)
+    present = advice.bundles + 1
+    assert "sufficient" in bundles_answer(advice, present, 0)
+    answer = bundles_answer(advice, present, 2)
+    assert "enough only for uniform topics: 2 bundles over a limit" in answer
+    assert "sufficient" not in answer
+    current = bundles_figures(advice, present, 2)[1]
+    assert (current.note, current.status) == ("2 over a limit", "warning")
+    assert bundles_figures(advice, present, 0)[1].note == "enough"

@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from core.pulsar.quotas import known_sum
 from core.pulsar.settings import EffectiveSettings
@@ -83,6 +84,13 @@ def split_watch(
         "is_single": pa.array(values["topics"][rows] < 2),
     }
     return pa.Table.from_arrays([columns[name] for name in WATCH.names], schema=WATCH)
+
+
+def over_limit_count(snapshot: PulsarSnapshot, settings: EffectiveSettings, namespace: str) -> int:
+    """Return the number of bundles of a namespace that are over a limit of automatic splits."""
+    watch = split_watch(snapshot, settings, limit=snapshot.bundles.num_rows)
+    is_over = pc.and_(pc.equal(watch["namespace"], namespace), pc.greater(watch["ratio"], 1.0))
+    return pc.sum(is_over).as_py() or 0
 
 
 def _floats(table: pa.Table, name: str) -> Floats:

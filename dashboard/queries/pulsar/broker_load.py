@@ -99,7 +99,16 @@ def brokers_over(
         recorded = _recorded_tables((history_of(config, cluster), period))
     except SnapshotError:
         return saved  # the History page says why
-    return recorded if len(recorded) > len(saved) else saved
+    return _joined(recorded, saved)
+
+
+def _joined(
+    recorded: list[tuple[datetime, pa.Table]], saved: list[tuple[datetime, pa.Table]]
+) -> list[tuple[datetime, pa.Table]]:
+    """Return the recorded load, which begins earlier, with what was saved since its end."""
+    if not recorded or (saved and saved[0][0] <= recorded[0][0]):
+        return saved
+    return [*recorded, *(one for one in saved[-1:] if one[0] > recorded[-1][0])]
 
 
 def believed(

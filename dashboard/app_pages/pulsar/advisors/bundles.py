@@ -9,6 +9,7 @@ import streamlit as st
 
 from core.planning.advisors.bundle_reasons import BundleAdvice, BundleLimits, Demand
 from core.planning.advisors.lookups import UnloadPressure, unload_pressure
+from core.pulsar.split.watch import over_limit_count
 from core.units import pluralize
 from dashboard.app_pages.pulsar.advisors import model, queries
 from dashboard.app_pages.pulsar.advisors.charts import count_lines, pressure_bars
@@ -28,10 +29,12 @@ def _nothing(_: Subject) -> None:
 def _bundles(subject: Subject, given: Given, _: None) -> Result:
     advice = queries.bundle_advice(_request(subject, given))
     present = len(subject.facts.bundles)
+    reading = subject.page.reading
+    over = over_limit_count(reading.snapshot, reading.settings, subject.facts.namespace)
     count = None if subject.topics is None else subject.topics.num_rows
     return Result(
-        answer=model.bundles_answer(advice, present),
-        figures=model.bundles_figures(advice, present),
+        answer=model.bundles_answer(advice, present, over),
+        figures=model.bundles_figures(advice, present, over),
         title="Achievable balance",
         chart=count_lines(
             advice.tried,

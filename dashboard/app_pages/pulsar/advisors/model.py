@@ -59,10 +59,21 @@ EXAMPLE_WORDS: Final = (
 # -- how many bundles ------------------------------------------------------------------------------
 
 
-def bundles_answer(advice: BundleAdvice, present: int) -> str:
-    """Return the advice, next to the namespace's bundle count."""
+def bundles_answer(advice: BundleAdvice, present: int, over: int) -> str:
+    """Return the advice, next to the namespace's bundle count.
+
+    Args:
+        advice: For the namespace.
+        present: Its bundles; 0: unknown.
+        over: Bundles over a limit of automatic splits.
+    """
     if not present:
         return advice.sentence
+    if present >= advice.bundles and over:
+        return (
+            f"{advice.sentence} Current number: {present}, enough only for uniform topics: "
+            f"{pluralize(over, 'bundle')} over a limit."
+        )
     if present == advice.bundles:
         return f"{advice.sentence} Current number: the same."
     if present > advice.bundles:
@@ -70,9 +81,12 @@ def bundles_answer(advice: BundleAdvice, present: int) -> str:
     return f"{advice.sentence} Current number: {present}, {advice.bundles - present} too few."
 
 
-def bundles_figures(advice: BundleAdvice, present: int) -> list[KeyFigure]:
+def bundles_figures(advice: BundleAdvice, present: int, over: int) -> list[KeyFigure]:
     """Return the advice, the namespace's bundle count, and the deciding reason."""
     missing = advice.bundles - present
+    state = (
+        f"{missing:,} too few" if missing > 0 else f"{over:,} over a limit" if over else "enough"
+    )
     bounds = [(reason.bundles, reason.name) for reason in advice.reasons if reason.bound == "least"]
     deciding = max(((count, name) for count, name in bounds if count is not None), default=None)
     return [
@@ -85,8 +99,8 @@ def bundles_figures(advice: BundleAdvice, present: int) -> list[KeyFigure]:
         KeyFigure(
             label="Current",
             value=f"{present:,}" if present else UNKNOWN,
-            note=f"{missing:,} too few" if present and missing > 0 else "enough" if present else "",
-            status="" if not present else "warning" if missing > 0 else "ok",
+            note=state if present else "",
+            status="" if not present else "ok" if state == "enough" else "warning",
         ),
         KeyFigure(
             label="Decided by",

@@ -16,6 +16,8 @@ MOST = 100
 
 IN_SIGHT = 7
 
+COMPARED_HELP = "As the load manager compares it with the limit."
+
 page = frame.open_page("Splits", PulsarPage)
 reading = page.reading
 snapshot, settings = reading.snapshot, reading.settings
@@ -35,6 +37,7 @@ words.answer(
 )
 
 rows = model.watch_table(watch, due)
+compared = "Current" if snapshot.manifest.load_manager == "extensible" else "Long-term"
 
 
 def choose(bundle: str) -> None:
@@ -59,12 +62,8 @@ tables.table(
         "reached": tables.share("Reached", "Share of that limit.", width_px=94),
         "topics": tables.whole("Topics", width_px=54),
         "sessions": tables.whole("Clients", "Producers and consumers.", width_px=62),
-        "msg_rate": tables.rate(
-            "Rate", "Long-term average, as compared by the load manager.", width_px=84
-        ),
-        "throughput": tables.megabytes(
-            "Traffic", "Long-term average, as compared by the load manager.", width_px=84
-        ),
+        "msg_rate": tables.rate(f"{compared} rate", COMPARED_HELP, width_px=110),
+        "throughput": tables.megabytes(f"{compared} traffic", COMPARED_HELP, width_px=110),
     },
     key="split_watch",
     alt="Bundles closest to an automatic split",
