@@ -20,9 +20,9 @@ from core.units import pluralize
 MAX_TITLES: Final = 2
 """Kinds of facts that the headline names."""
 
-_AFTER_PROVEN: Final = ("load", "settings", "policies")
+_AFTER_PROVEN: Final = ("load", "settings", "policies", "capacity")
 """Areas whose warnings without a cost follow the causes that a simulation proves: a setting that
-contradicts another one is seldom what makes the load uneven."""
+contradicts another one, or a process next to a broker, is seldom what makes the load uneven."""
 
 
 class ExplainedFindings(NamedTuple):
@@ -76,10 +76,10 @@ def headline(causes: Sequence[Cause], load: str) -> str:
         causes: The first to act on first.
         load: What is wrong with the load; blank: nothing.
     """
-    parts = [fact_headline(causes), load]
-    if causes and causes[0].effect is not None:
-        parts.reverse()
-    return " ".join(filter(None, parts))
+    facts = fact_headline(causes)
+    if not (facts and load and causes[0].effect is not None):
+        return " ".join(filter(None, (facts, load)))
+    return f"{load} Also seen: {facts}"
 
 
 def fact_headline(causes: Iterable[Cause]) -> str:

@@ -330,5 +330,5 @@ class Diagnosis:
         best = min((end for end in ends if end is not None), default=0.0)
         if None in ends or best <= self.target_ratio:
             return ""
-        alone = "The fix" if len(ends) == 1 else "No single fix is sufficient: the best"
+        alone = "The fix" if len(ends) == 1 else "No fix is sufficient: the best"
         return f"{alone} ends at {format_ratio(best)} (target: {format_ratio(self.target_ratio)})."

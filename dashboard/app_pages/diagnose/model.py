@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_ROWS = 5
 UNKNOWN = "\N{EN DASH}"
 COLUMNS = (
-    *("cause", "affected", "objects", "measured", "limit", "now", "fixed"),
+    *("cause", "kind", "affected", "objects", "measured", "limit", "now", "fixed"),
     *("moves", "back", "converges", "code"),
 )
 EFFECT = ("fixed", "moves", "back", "converges")
@@ -30,7 +30,9 @@ EFFECT = ("fixed", "moves", "back", "converges")
 
 def title_of(cause: Cause) -> str:
     """Return a cause in a few words: the title of a fact, else its code as people read it."""
-    return cause.title or cause.code.replace("_", " ").capitalize()
+    title = cause.title or cause.code.replace("_", " ").capitalize()
+    changes = len(cause.fix.wanted) + len(cause.fix.lines)
+    return f"{title} ({changes} changes)" if cause.effect is not None and changes > 1 else title
 
 
 def rows_of(diagnosis: Diagnosis) -> pd.DataFrame:
@@ -39,6 +41,7 @@ def rows_of(diagnosis: Diagnosis) -> pd.DataFrame:
         [
             {
                 "cause": title_of(cause),
+                "kind": "observed" if cause.effect is None else "proven",
                 "affected": affected_words(cause) or None,
                 "objects": ", ".join(cause.objects[:2]) or ", ".join(cause.keys[:1]),
                 "measured": _value(cause.measured, cause.unit),

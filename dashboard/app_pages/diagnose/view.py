@@ -157,6 +157,7 @@ def _table(diagnosis: Diagnosis) -> None:
 
     columns = {
         "cause": tables.words("Cause"),
+        "kind": tables.words("Kind", "Proven: the simulated fix improves it.", width_px=84),
         "affected": tables.words("Affected", "Affected clients or data."),
         "fixed": tables.percent("With the fix", "Max deviation from the mean, simulated."),
         "moves": tables.whole("Moves", "Moves with the fix."),

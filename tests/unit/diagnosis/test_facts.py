@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from fleet_edit import every
 from report_cluster import all_reports
 
-from core.diagnosis.facts import ExplainedFindings, fact_headline, with_facts
+from core.diagnosis.facts import ExplainedFindings, fact_headline, headline, with_facts
 from core.diagnosis.model import Cause, Diagnosis, Effect, Outcome
 from core.diagnosis.request import DEFAULT_SECONDS, DiagnoseRequest
 from core.diagnosis.systems import diagnose
-from core.findings.finding import Cost, Finding
+from core.findings.finding import Cost, Finding, Fix
 from core.findings.verdict import Area, Verdict
 from core.snapshot.store import save_snapshot
+from dashboard.app_pages.diagnose.model import title_of
 from dashboard.cli.main import run
 
 
@@ -56,6 +58,7 @@ def test_facts_are_ranked_by_severity_then_by_what_they_cost():
         ("measurements", {}, 0),
         ("settings", {}, 1),
         ("policies", {}, 1),
+        ("capacity", {}, 1),
         ("policies", {"cost": Cost(topics=3)}, 0),
         ("settings", {"severity": "error"}, 0),
     ],
@@ -106,6 +109,23 @@ def test_headline_names_two_kinds_and_counts_the_others():
     assert fact_headline([first]) == "1 warning: a."
     assert fact_headline(causes[:2]) == "2 warnings: a; b."
     assert fact_headline(causes) == "4 warnings: a; b; 2 more."
+
+
+def test_the_problem_comes_first_where_its_cause_is_proven():
+    seen = verdict(finding("host_load", area="capacity"))
+    load = "Max deviation is 122%, and shedding is off."
+    causes = with_facts([proven("shedding_off")], seen, NONE)
+    assert headline(causes, load) == f"{load} Also seen: 1 warning: host_load."
+    only_seen = with_facts((), seen, NONE)
+    assert headline(only_seen, load) == f"1 warning: host_load. {load}"
+    assert headline((), load) == load
+
+
+def test_a_fix_with_several_changes_says_so():
+    cause = proven("smoothed_usage")
+    two = replace(cause, fix=Fix(wanted={"a": 0.2, "b": True}))
+    assert title_of(two) == "Smoothed usage (2 changes)"
+    assert title_of(replace(cause, fix=Fix(wanted={"a": 0.2}))) == "Smoothed usage"
 
 
 def test_no_headline_is_none_while_something_was_not_tried():

@@ -86,7 +86,6 @@ def smoothing(context: DiagnosisContext) -> Iterator[Candidate]:
     yield Candidate(
         code="smoothed_usage",
         keys=(_HISTORY,),
-        objects=tuple(filter(None, (context.busiest,))),
         summary=f"{_HISTORY} is {ratio:g}: usage lags behind the load, and brokers continue "
         f"shedding after they are relieved ({pluralize(end.moves, 'move')}, "
         f"{end.returned:,} returned).",
@@ -94,8 +93,6 @@ def smoothing(context: DiagnosisContext) -> Iterator[Candidate]:
             context, _HISTORY, *(value for value in (0.5, 0.2, 0.0) if value < ratio)
         ),
         measured=ratio,
-        threshold=0.0,
-        unit="ratio",
         tier=0 if end.moves else 2,
     )
 
