@@ -36,7 +36,7 @@ from connectors.config.alerts import Alerts
 from connectors.config.credentials import Auth, Strict, Tls, ZooKeeperAuth
 from connectors.config.kinds import KINDS, fault_of
 from connectors.config.metrics import Prometheus
-from connectors.config.storage import Audit, History, Pages, SnapshotRetention, Spark
+from connectors.config.storage import Audit, History, Pages, Pipeline, SnapshotRetention, Spark
 from connectors.transport.addresses import HostPattern, address_fault
 from core.access import Role
 from core.actions.approval import ApprovalRules
@@ -472,6 +472,7 @@ class TrimtabConfig(BaseSettings):
         keep: How many snapshots stay.
         spark: For what is computed with ``--engine spark``.
         history: What is recorded for good.
+        pipeline: How it is rolled up to hours and days.
         pages: How browsers reach the pages.
         journal_url: Database of the journal, as SQLAlchemy writes URLs; it may hold a password.
         audit: How a rewritten journal is noticed.
@@ -492,6 +493,7 @@ class TrimtabConfig(BaseSettings):
     keep: SnapshotRetention = SnapshotRetention()
     spark: Spark = Spark()
     history: History = History()
+    pipeline: Pipeline = Pipeline()
     pages: Pages = Pages()
     journal_url: SecretStr | None = None
     audit: Audit = Audit()

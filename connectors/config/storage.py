@@ -127,3 +127,14 @@ class History(Strict):
                 f"no strategy named {unknown[0]!r}; available: {', '.join(sorted(known))}"
             )
         return names
+
+
+class Pipeline(Strict):
+    """Hours and days that are made of the recorded minutes.
+
+    Attributes:
+        is_enabled: Whether collectors roll up the minutes of their clusters, before old ones are
+            dropped.
+    """
+
+    is_enabled: bool = True

@@ -138,7 +138,12 @@ class Recording:
         self._recorded = RecordedCluster(config, cluster, every_s)
         folder = config.state_dir / "collectors"
         self._upkeep = Upkeep(
-            lambda: open_history(config), cluster.name, config.history, folder, self._on_upkeep
+            lambda: open_history(config),
+            cluster.name,
+            config.history,
+            folder,
+            self._on_upkeep,
+            rolls_up=config.pipeline.is_enabled,
         )
         self._failing = ""
         self._waiting: queue.Queue[Storable | None] = queue.Queue()
@@ -224,7 +229,8 @@ class Recording:
             self.status.upkeep_error = came.as_json()
         else:
             self.status.upkeep_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-            self.status.upkeep_error = None
+            failure = came.not_rolled_up
+            self.status.upkeep_error = None if failure is None else failure.as_json()
             self.status.bytes = came.bytes
             if came.paused and came.paused != self.status.upkeep_paused:
                 self._report("paused", f"history: {came.paused}")

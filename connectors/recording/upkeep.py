@@ -1,4 +1,4 @@
-"""Keeping a history in order: small files put together, old days dropped; never two at once."""
+"""Keeping a history in order: files merged, minutes rolled up, old days dropped; one at a time."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from connectors.config.model import TrimtabConfig
 from connectors.config.storage import History
 from core.errors import OpsError
 from core.history.store.store import HistoryError, HistoryStore
+from core.history.tiers.pipeline import roll_up
+from core.units import datetime_to_ms
 
 LOCK_FILE: Final = "history-upkeep.lock"
 _FIRST_S: Final = 300.0
@@ -31,28 +33,46 @@ class UpkeepResult:
         days: Days that were dropped.
         bytes: Size of the cluster's history afterwards.
         paused: Why nothing was put together and dropped; empty: it was.
+        rolled_up: Hours that were made of minutes.
+        not_rolled_up: Why some were not.
     """
 
     hours: int
     days: tuple[str, ...]
     bytes: int
     paused: str = ""
+    rolled_up: int = 0
+    not_rolled_up: OpsError | None = None
 
 
 def keep_in_order(
-    store: HistoryStore, cluster: str, limits: History, now: datetime
+    store: HistoryStore, cluster: str, limits: History, now: datetime, *, rolls_up: bool = True
 ) -> UpkeepResult:
-    """Compact the history of a cluster and drop what is too old or too much.
+    """Compact the history of a cluster, roll it up, and drop what is too old or too much.
 
+    Limits hold even where minutes cannot be rolled up: a full disk would lose the next ones.
+
+    Args:
+        store: The history.
+        cluster: Its name.
+        limits: Its retention.
+        now: Now.
+        rolls_up: Whether minutes become hours and days first.
     Raises:
         HistoryError: It cannot be read or written; what was there before is still there.
     """
     max_age = timedelta(days=limits.max_age_days)
     jump = store.jump(cluster, now, max_age)
     hours = 0 if jump else store.compact(cluster, now).hours
+    rolled_up, failure = 0, None
+    if rolls_up and not jump:
+        try:
+            rolled_up = roll_up(store, cluster, datetime_to_ms(now)).hours
+        except OpsError as exc:
+            failure = exc
     days = [] if jump else store.retain(cluster, now, max_age, limits.max_bytes)
     held = sum(size.bytes for size in store.sizes(cluster).values())
-    return UpkeepResult(hours, tuple(days), held, str(jump or ""))
+    return UpkeepResult(hours, tuple(days), held, str(jump or ""), rolled_up, failure)
 
 
 def keep_in_order_alone(config: TrimtabConfig, store: HistoryStore, cluster: str) -> UpkeepResult:
@@ -65,7 +85,13 @@ def keep_in_order_alone(config: TrimtabConfig, store: HistoryStore, cluster: str
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(folder / LOCK_FILE).acquire(timeout=_ENDS_WITHIN_S):
-            return keep_in_order(store, cluster, config.history, datetime.now(UTC))
+            return keep_in_order(
+                store,
+                cluster,
+                config.history,
+                datetime.now(UTC),
+                rolls_up=config.pipeline.is_enabled,
+            )
     except filelock.Timeout as exc:
         raise HistoryError(
             f"A collector is maintaining the history of {config.state_dir}.",
@@ -86,6 +112,7 @@ class Upkeep:
         limits: Interval and retention.
         folder: Where the lock file is.
         report: Called from the thread with the result of a turn.
+        rolls_up: Whether minutes become hours and days.
     """
 
     def __init__(
@@ -95,12 +122,15 @@ class Upkeep:
         limits: History,
         folder: Path,
         report: Callable[[UpkeepResult | OpsError], None],
+        *,
+        rolls_up: bool = True,
     ) -> None:
         self._open_history = open_history
         self._cluster = cluster
         self._limits = limits
         self._lock = filelock.FileLock(folder / LOCK_FILE, thread_local=False)
         self._report = report
+        self._rolls_up = rolls_up
         self._every_s = limits.compact_every_min * 60
         self._due = monotonic() + min(_FIRST_S, self._every_s)
         self._thread: threading.Thread | None = None
@@ -125,7 +155,11 @@ class Upkeep:
             with self._lock.acquire(timeout=0):
                 self._report(
                     keep_in_order(
-                        self._open_history(), self._cluster, self._limits, datetime.now(UTC)
+                        self._open_history(),
+                        self._cluster,
+                        self._limits,
+                        datetime.now(UTC),
+                        rolls_up=self._rolls_up,
                     )
                 )
         except filelock.Timeout:

@@ -102,6 +102,29 @@ _RECORDED: Final[Mapping[str, CommandEntry]] = {
     ),
 }
 
+_TIERS: Final[Mapping[str, CommandEntry]] = {
+    "run": CommandEntry(
+        f"{_CLI}.pipeline",
+        "Roll up the minutes that are not in hours and days yet.",
+        "trimtab pipeline run sandbox",
+    ),
+    "status": CommandEntry(
+        f"{_CLI}.pipeline",
+        "Show how far hours and days are.",
+        "trimtab pipeline status",
+    ),
+    "backfill": CommandEntry(
+        f"{_CLI}.pipeline",
+        "Roll up a time range again, due or not.",
+        "trimtab pipeline backfill sandbox --from -7d",
+    ),
+    "verify": CommandEntry(
+        f"{_CLI}.pipeline",
+        "Recompute a sample of hours and days and compare.",
+        "trimtab pipeline verify sandbox --hours 5",
+    ),
+}
+
 _LEADER: Final[Mapping[str, CommandEntry]] = {
     "next": CommandEntry(
         f"{_PULSAR}.leader",
@@ -370,6 +393,10 @@ COMMANDS: Final[Mapping[str, Mapping[str, CommandEntry | Group]]] = {
         "history": Group(
             "Read, export, repair and analyze the recorded history.",
             {"Commands": _RECORDED},
+        ),
+        "pipeline": Group(
+            "Roll the recorded minutes up to hours and days.",
+            {"Commands": _TIERS},
         ),
     },
     "Analyze": {

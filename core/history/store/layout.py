@@ -85,11 +85,14 @@ class Kinds:
 
     Args:
         systems: The systems that it knows. Kinds of one name are one table with the columns of all.
+        own: Kinds that belong to no system.
     """
 
-    def __init__(self, systems: Iterable[AnyRecord]) -> None:
+    def __init__(
+        self, systems: Iterable[AnyRecord], own: Iterable[Kind] = (MINUTES, EVENTS, SHADOW)
+    ) -> None:
         self._systems = {system.system: system for system in systems}
-        found = {kind.name: kind for kind in (MINUTES, EVENTS, SHADOW)}
+        found = {kind.name: kind for kind in own}
         for kind in (kind for system in self._systems.values() for kind in system.kinds):
             other = found.get(kind.name)
             found[kind.name] = kind if other is None else _joined(other, kind)

@@ -216,7 +216,16 @@ class Tables:
             )
         self._sum_up(kind, table.version())
 
-    def replace(self, kind: Kind, rows: pa.Table, predicate: str, basis: DeltaTable) -> None:
+    def replace(
+        self,
+        kind: Kind,
+        rows: pa.Table,
+        predicate: str,
+        basis: DeltaTable,
+        *,
+        only_one: str = "",
+        version: int = 0,
+    ) -> None:
         """Put ``rows`` in the place of all that fits ``predicate``.
 
         Args:
@@ -225,10 +234,13 @@ class Tables:
             predicate: What they replace.
             basis: The table (of :meth:`fresh`) that ``rows`` were made from: whatever came to fit
                 ``predicate`` since then would be lost.
+            only_one: Commits with one name exclude each other: the later one fails.
+            version: What is stored with ``only_one``.
         Raises:
             ConflictingCommitError: Another process wrote such rows meanwhile; nothing is changed.
             HistoryError: The rows cannot be written.
         """
+        marks = [Transaction(only_one, version)] if only_one else None
         with translated(self.address(kind.name)):
             _add_columns(basis, kind)
             write_deltalake(
@@ -237,7 +249,9 @@ class Tables:
                 mode="overwrite",
                 predicate=predicate,
                 writer_properties=writing(kind),
-                commit_properties=CommitProperties(max_commit_retries=_RETRIES),
+                commit_properties=CommitProperties(
+                    app_transactions=marks, max_commit_retries=_RETRIES
+                ),
             )
         self._sum_up(kind, basis.version())
 

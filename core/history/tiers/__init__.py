@@ -1,0 +1,1 @@
+"""Tiers: hours and days made of recorded minutes."""

@@ -1,0 +1,146 @@
+"""Tiers in this process: DuckDB over rows that the store reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from core.history.store.layout import EVENTS, HOUR_MS, MINUTES
+from core.history.store.reading import TimeRange, is_committed, where
+from core.history.tiers.model import SystemTiers
+from core.history.tiers.registry import DAYS, HOURS
+from core.history.tiers.sql import Dialect, day_query, hour_query, views
+from core.snapshot.record import CLUSTER, SEGMENT, TAKEN_AT, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import duckdb
+
+    from core.history.store.store import HistoryStore
+
+DUCKDB: Final = Dialect(
+    quote='"',
+    listed=lambda column, order: f"list({column} ORDER BY {order})",
+    spread=lambda rows, keys, bins, counts: (
+        f"SELECT {keys}, unnest({bins}) AS b, unnest({counts}) AS c FROM {rows} hours"  # noqa: S608  # names of ours
+    ),
+)
+_READ_AT_ONCE: Final = 1_000_000
+"""Rows of the history that are read at once: hours of a small cluster share a query."""
+
+_OPTIONS: Final = {"autoinstall_known_extensions": "false", "memory_limit": "2GB", "threads": "1"}
+
+
+def hours_here(
+    store: HistoryStore, cluster: str, system: SystemTiers, hours: Sequence[int]
+) -> pa.Table:
+    """Return the rows of some hours, computed one after the other.
+
+    Args:
+        store: The history.
+        cluster: Its name.
+        system: Its system; minutes of another one do not count.
+        hours: Starts, ms.
+    Returns:
+        Columns of :data:`core.history.tiers.registry.HOURS`.
+    Raises:
+        HistoryError: The minutes cannot be read.
+    """
+    parts = [tier_columns(HOURS).empty_table()]
+    at, size = 0, 1
+    while at < len(hours):
+        some = hours[at : at + size]
+        rows, read = _hours(store, cluster, system, some)
+        parts.append(rows)
+        at += len(some)
+        size = max(1, _READ_AT_ONCE * len(some) // max(read, 1))
+    return ordered(pa.concat_tables(parts))
+
+
+def days_here(cluster: str, system: SystemTiers, hours: pa.Table) -> pa.Table:
+    """Return the days of a cluster from all of their hours.
+
+    Args:
+        cluster: Its name.
+        system: Its system.
+        hours: Rows of :data:`core.history.tiers.registry.HOURS`.
+    """
+    connection = _connected()
+    connection.register("tier_hours", _named(hours, cluster))
+    return _rows(connection, DAYS, [day_query(one, DUCKDB) for one in system.everything])
+
+
+def tier_columns(kind: Kind) -> pa.Schema:
+    """Return the columns of a tier with the time in front."""
+    return pa.schema([pa.field(TAKEN_AT, pa.int64()), *kind.columns])
+
+
+def _hours(
+    store: HistoryStore, cluster: str, system: SystemTiers, hours: Sequence[int]
+) -> tuple[pa.Table, int]:
+    """Return the rows of some hours, and how many rows were read for them."""
+    connection = _connected()
+    read = 0
+    for name, rows in _sources(store, cluster, system, hours):
+        connection.register(name, rows)
+        read += rows.num_rows
+    for name, sql in views(system, DUCKDB):
+        form = "VIEW" if name.startswith("tier_spans") else "TABLE"
+        connection.execute(f"CREATE TEMP {form} {name} AS {sql}")
+    queries = [hour_query(system, one, DUCKDB) for one in system.everything]
+    return _rows(connection, HOURS, queries), read
+
+
+def _sources(
+    store: HistoryStore, cluster: str, system: SystemTiers, hours: Sequence[int]
+) -> Iterator[tuple[str, pa.Table]]:
+    span = TimeRange(min(hours), max(hours) + HOUR_MS - 1)
+    starts = ", ".join(str(one) for one in hours)
+    of_hours = where(cluster, span, f"{TAKEN_AT} - {TAKEN_AT} % {HOUR_MS} IN ({starts})")
+    of_system = f"{of_hours} AND system = '{system.system}'"
+    minutes = store.tables.scan(MINUTES, (TAKEN_AT, SEGMENT), of_system)
+    yield "tier_minutes", _named(minutes, cluster)
+    columns = [TAKEN_AT, SEGMENT, *EVENTS.columns.names]
+    events = store.tables.scan(EVENTS, columns, of_hours)
+    events = events.filter(pa.array(is_committed(events, minutes)))
+    yield "tier_events", _named(events, cluster)
+    for subject in system.subjects:
+        if subject.rows:
+            kind = store.tables.kinds.of(subject.rows)
+            books = (TAKEN_AT, SEGMENT, "gone", "copy")
+            rows = store.tables.scan(kind, [*books, *subject.columns], of_hours)
+            yield f"tier_rows_{subject.rows}", _named(rows, cluster)
+
+
+def _named(rows: pa.Table, cluster: str) -> pa.Table:
+    return rows.append_column(CLUSTER, pa.repeat(pa.scalar(cluster), rows.num_rows))
+
+
+def _connected() -> duckdb.DuckDBPyConnection:
+    import duckdb  # noqa: PLC0415  # commands that ask nothing start fast
+
+    return duckdb.connect(":memory:", config=dict(_OPTIONS))
+
+
+def _rows(connection: duckdb.DuckDBPyConnection, kind: Kind, queries: list[str]) -> pa.Table:
+    parts = [completed(kind, connection.sql(query).to_arrow_table()) for query in queries]
+    connection.close()
+    return ordered(pa.concat_tables(parts))
+
+
+def completed(kind: Kind, rows: pa.Table) -> pa.Table:
+    """Return rows of one subject with all columns of the tier; those of others are null."""
+    names = set(rows.column_names)
+    columns = [
+        rows[one.name].cast(one.type) if one.name in names else pa.nulls(rows.num_rows, one.type)
+        for one in tier_columns(kind)
+    ]
+    return pa.table(columns, schema=tier_columns(kind))
+
+
+def ordered(rows: pa.Table) -> pa.Table:
+    """Return rows by kind, subject and time: those of a subject compress best together."""
+    return rows.sort_by([(name, "ascending") for name in ("kind", "subject", TAKEN_AT)])

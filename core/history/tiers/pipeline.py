@@ -1,0 +1,398 @@
+"""The pipeline: minutes that came since the last turn become hours, and those become days.
+
+A period is made again when its **revision** differs: for an hour the committed minutes that it is
+made from, for a day its hours. The revision is in the row of the cluster, so it is in the commit
+that has the rows: a pipeline killed anywhere goes on where its last commit was, and makes nothing
+twice. The commit also has the version of ``minutes`` that was read as an application transaction
+named by the cluster: of two pipelines that commit at once, the second fails and reads again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from core.history.store.layout import HOUR_MS, MINUTES, HistoryError
+from core.history.store.reading import TimeRange, where
+from core.history.store.tables import ConflictingCommitError, Tables, booked
+from core.history.tiers.local import days_here, hours_here, ordered, tier_columns
+from core.history.tiers.model import CLUSTER_KIND, SystemTiers
+from core.history.tiers.registry import DAYS, FORMAT, HOURS, SYSTEM_TIERS, TIERS, tier_tables
+from core.progress import NoProgress, Progress
+from core.snapshot.record import CLUSTER, SEGMENT, TAKEN_AT, Kind
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+    from core.history.store.store import HistoryStore
+
+HoursEngine = Callable[["HistoryStore", str, SystemTiers, Sequence[int]], pa.Table]
+
+DAY_MS: Final = 24 * HOUR_MS
+CLOSED_AFTER_MS: Final = 300_000
+"""An hour is made this long after its end: a slow writer may still be at its last minute."""
+
+_ATTEMPTS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """An hour or a day, and what it is made from.
+
+    Attributes:
+        start: ms.
+        system: Of the cluster in it.
+        snapshots: Committed in it, of that system.
+        revision: Number that other minutes or hours do not have.
+    """
+
+    start: int
+    system: str
+    snapshots: int
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineResult:
+    """Result of a turn.
+
+    Attributes:
+        hours: Hours that were made.
+        days: Days that were made.
+        rows: Rows that were written.
+    """
+
+    hours: int = 0
+    days: int = 0
+    rows: int = 0
+
+    def plus(self, other: PipelineResult) -> PipelineResult:
+        """Return the sum of two."""
+        return PipelineResult(
+            self.hours + other.hours, self.days + other.days, self.rows + other.rows
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineStatus:
+    """State of the tiers of a cluster.
+
+    Attributes:
+        hours: Hours that are there.
+        days: Days that are there.
+        first: Start of the first hour, ms; ``None``: there is none.
+        last: Start of the last one.
+        due: Hours with minutes that are not in the tiers yet; the open hour is none of them.
+        position: Version of ``minutes`` at the last commit; ``None``: there was none.
+        bytes: Size of both tiers.
+    """
+
+    hours: int
+    days: int
+    first: int | None
+    last: int | None
+    due: int
+    position: int | None
+    bytes: int
+
+
+def roll_up(
+    store: HistoryStore,
+    cluster: str,
+    now_ms: int,
+    *,
+    only: TimeRange | None = None,
+    engine: HoursEngine = hours_here,
+    progress: Progress | None = None,
+) -> PipelineResult:
+    """Make the hours and days that are due.
+
+    Args:
+        store: The history.
+        cluster: Its name.
+        now_ms: Now; hours that ended five minutes before are closed.
+        only: Make the hours with minutes in it again, due or not.
+        engine: Returns the rows of some hours.
+        progress: Receives the hours done; stops between two commits.
+    Raises:
+        HistoryError: Something cannot be read or written; all other days were made.
+        JobStoppedError: A stop was requested.
+    """
+    tiers = tier_tables(store)
+    total = PipelineResult()
+    for _ in range(_ATTEMPTS):
+        try:
+            failure = None
+            for result in _turn(
+                store, tiers, cluster, now_ms, only, engine, progress or NoProgress()
+            ):
+                if isinstance(result, HistoryError):
+                    failure = failure or result
+                else:
+                    total = total.plus(result)
+            if failure is not None:
+                raise failure
+        except ConflictingCommitError:  # another pipeline was faster: what is left is read again
+            continue
+        return total
+    raise HistoryError(
+        f"Too many pipelines roll up {cluster!r} at the same time.", hint="Try again in a minute."
+    )
+
+
+def _turn(
+    store: HistoryStore,
+    tiers: Tables,
+    cluster: str,
+    now_ms: int,
+    only: TimeRange | None,
+    engine: HoursEngine,
+    progress: Progress,
+) -> Iterator[PipelineResult | HistoryError]:
+    """Yield the result of each commit, or why there is none."""
+    # before all that is read: of two pipelines the second one to commit finds the first one's
+    basis = tiers.fresh(HOURS)
+    version, periods = _due(store, tiers, cluster, now_ms, only, basis)
+    done = 0
+    for system, of_day in _batches(periods):
+        progress.step(done, len(periods), f"hours of {cluster}")
+        done += len(of_day)
+        try:
+            rows = engine(store, cluster, SYSTEM_TIERS[system], [one.start for one in of_day])
+        except HistoryError as exc:  # a damaged day must not stop those after it
+            yield exc
+            continue
+        yield _commit(tiers, HOURS, cluster, rows, of_day, version, basis)
+    basis = tiers.fresh(DAYS)
+    made = _made(tiers, DAYS, cluster, basis)
+    for day, hours in _days(_made(tiers, HOURS, cluster)):
+        if day.start not in made or made[day.start].revision != day.revision:
+            rows = _day_rows(tiers, cluster, day, hours)
+            yield _commit(tiers, DAYS, cluster, rows, [day], version, basis)
+
+
+def status(store: HistoryStore, cluster: str, now_ms: int) -> PipelineStatus:
+    """Return the state of a cluster's tiers.
+
+    Raises:
+        HistoryError: They cannot be read.
+    """
+    tiers = tier_tables(store)
+    hours, days = (sorted(_made(tiers, kind, cluster)) for kind in (HOURS, DAYS))
+    table = tiers.table(HOURS.name)
+    return PipelineStatus(
+        hours=len(hours),
+        days=len(days),
+        first=hours[0] if hours else None,
+        last=hours[-1] if hours else None,
+        due=len(_due(store, tiers, cluster, now_ms, None)[1]),
+        position=None if table is None else table.transaction_version(cluster),
+        bytes=sum(_size(tiers, kind, cluster) for kind in TIERS),
+    )
+
+
+def verify(
+    store: HistoryStore,
+    cluster: str,
+    count: int,
+    seed: int,
+    *,
+    engine: HoursEngine = hours_here,
+    progress: Progress | None = None,
+) -> tuple[list[Period], list[tuple[str, int]]]:
+    """Compare drawn hours with their minutes, and their days with the hours.
+
+    Args:
+        store: The history.
+        cluster: Its name.
+        count: Hours, at most.
+        seed: Of the draw.
+        engine: Returns the rows of some hours.
+        progress: Receives the hours done.
+    Returns:
+        The hours that were compared, and for each difference the tier and the start of the period.
+        An hour whose minutes were dropped or changed since is not compared.
+    Raises:
+        HistoryError: Something cannot be read.
+    """
+    tiers = tier_tables(store)
+    made = _made(tiers, HOURS, cluster)
+    same = [one for one in _recorded(store, cluster, TimeRange()) if made.get(one.start) == one]
+    places = np.random.default_rng(seed).permutation(len(same))[:count]
+    chosen = [same[at] for at in sorted(places.tolist())]
+    wrong: list[tuple[str, int]] = []
+    for done, one in enumerate(chosen):
+        (progress or NoProgress()).step(done, len(chosen), f"hours of {cluster}")
+        again = _stamped(engine(store, cluster, SYSTEM_TIERS[one.system], [one.start]), [one])
+        if not again.equals(tier_rows(tiers, HOURS, cluster, [one.start])):
+            wrong.append((HOURS.name, one.start))
+    drawn = {one.start // DAY_MS * DAY_MS for one in chosen}
+    of_days = _made(tiers, DAYS, cluster)
+    for day, hours in _days(made):
+        if day.start in drawn and of_days.get(day.start) == day:
+            again = _stamped(_day_rows(tiers, cluster, day, hours), [day])
+            if not again.equals(tier_rows(tiers, DAYS, cluster, [day.start])):
+                wrong.append((DAYS.name, day.start))
+    return chosen, wrong
+
+
+def tier_rows(tiers: Tables, kind: Kind, cluster: str, starts: Sequence[int]) -> pa.Table:
+    """Return all rows of some periods, by kind, subject and time."""
+    if not starts:
+        return tier_columns(kind).empty_table()
+    return ordered(tiers.scan(kind, tier_columns(kind).names, _of(cluster, starts)))
+
+
+def _of(cluster: str, starts: Sequence[int]) -> str:
+    """SQL of the rows of some periods."""
+    whole = where(cluster, TimeRange(min(starts), max(starts)))
+    return f"{whole} AND {TAKEN_AT} IN ({', '.join(str(one) for one in starts)})"
+
+
+def _due(
+    store: HistoryStore,
+    tiers: Tables,
+    cluster: str,
+    now_ms: int,
+    only: TimeRange | None,
+    basis: DeltaTable | None = None,
+) -> tuple[int, list[Period]]:
+    """Return the version of ``minutes`` and the closed hours that have to be made, oldest first."""
+    minutes = store.tables.table(MINUTES.name)
+    if minutes is None:
+        return 0, []
+    version = int(minutes.version())  # before the minutes: what comes later is due again
+    closed = (now_ms - CLOSED_AFTER_MS) // HOUR_MS * HOUR_MS
+    made = _made(tiers, HOURS, cluster, basis)
+    periods = []
+    for one in _recorded(store, cluster, _whole_hours(only or TimeRange())):
+        before = made.get(one.start)
+        # fewer than were seen is a loss of minutes: the tier keeps what it has of them
+        is_due = before is None or (before != one and one.snapshots >= before.snapshots)
+        if one.start < closed and (is_due or only is not None):
+            periods.append(one)
+    return version, periods
+
+
+def _whole_hours(span: TimeRange) -> TimeRange:
+    """Return the hours that a time range touches: an hour is made of all its minutes or not."""
+    return TimeRange(
+        None if span.start is None else span.start // HOUR_MS * HOUR_MS,
+        None if span.end is None else span.end // HOUR_MS * HOUR_MS + HOUR_MS - 1,
+    )
+
+
+def _recorded(store: HistoryStore, cluster: str, span: TimeRange) -> list[Period]:
+    """Return the hours that have minutes, oldest first."""
+    columns = (TAKEN_AT, SEGMENT, "system")
+    found = store.tables.scan(MINUTES, columns, where(cluster, span))
+    found = found.filter(pc.is_in(found["system"], value_set=pa.array(list(SYSTEM_TIERS))))
+    found = found.sort_by([(TAKEN_AT, "ascending"), (SEGMENT, "ascending")])
+    times = found[TAKEN_AT].to_numpy()
+    segments = pc.fill_null(found[SEGMENT], 0).to_numpy()
+    systems = found["system"].to_numpy(zero_copy_only=False)
+    starts, first = np.unique(times // HOUR_MS * HOUR_MS, return_index=True)
+    ends = np.append(first, times.size)[1:]
+    periods = []
+    for start, low, high in zip(starts.tolist(), first.tolist(), ends.tolist(), strict=True):
+        # a cluster that was built again as another system counts as what it is at the end
+        system = str(systems[high - 1])
+        mine = systems[low:high] == system
+        content = np.stack([times[low:high][mine], segments[low:high][mine]])
+        periods.append(Period(start, system, int(mine.sum()), _revision(content)))
+    return periods
+
+
+def _revision(content: NDArray[np.int64]) -> int:
+    """Return a number of 62 bits that other content does not have."""
+    raw = np.ascontiguousarray(content.astype("<i8")).tobytes()
+    digest = hashlib.blake2b(raw, digest_size=8, key=str(FORMAT).encode()).digest()
+    return int.from_bytes(digest, "little") >> 2
+
+
+def _made(
+    tiers: Tables, kind: Kind, cluster: str, basis: DeltaTable | None = None
+) -> dict[int, Period]:
+    """Return the periods that are there by start."""
+    columns = (TAKEN_AT, "system", "snapshots", "revision")
+    of_cluster = where(cluster, TimeRange(), f"kind = '{CLUSTER_KIND}'")
+    found = tiers.scan(kind, columns, of_cluster, basis).to_pylist()
+    return {row[TAKEN_AT]: Period(*(row[name] for name in columns)) for row in found}
+
+
+def _days(made: Mapping[int, Period]) -> Iterator[tuple[Period, list[int]]]:
+    """Yield each day with the hours that it is made from."""
+    for day, starts in groupby(sorted(made), key=lambda start: start // DAY_MS * DAY_MS):
+        hours = [made[start] for start in starts]
+        system = hours[-1].system
+        mine = [one for one in hours if one.system == system]
+        content = np.array([[one.start, one.revision] for one in mine], np.int64)
+        snapshots = sum(one.snapshots for one in mine)
+        yield Period(day, system, snapshots, _revision(content)), [one.start for one in mine]
+
+
+def _day_rows(tiers: Tables, cluster: str, day: Period, hours: Sequence[int]) -> pa.Table:
+    rows = tier_rows(tiers, HOURS, cluster, hours)
+    return days_here(cluster, SYSTEM_TIERS[day.system], rows)
+
+
+def _batches(periods: Sequence[Period]) -> Iterator[tuple[str, list[Period]]]:
+    """Yield the hours of one day and system, which are one commit."""
+    for (_, system), of_day in groupby(periods, key=lambda one: (one.start // DAY_MS, one.system)):
+        yield system, list(of_day)
+
+
+def _stamped(rows: pa.Table, periods: Sequence[Period]) -> pa.Table:
+    """Return rows with what they are made from in those of the cluster."""
+    starts = pa.array([one.start for one in periods], pa.int64())
+    at = pc.index_in(rows[TAKEN_AT], value_set=starts)
+    at = pc.if_else(pc.equal(rows["kind"], CLUSTER_KIND), at, pa.scalar(None, at.type))
+    given = {
+        "system": pa.array([one.system for one in periods], pa.string()),
+        "snapshots": pa.array([one.snapshots for one in periods], pa.int32()),
+        "revision": pa.array([one.revision for one in periods], pa.int64()),
+    }
+    for name, values in given.items():
+        place = rows.schema.get_field_index(name)
+        rows = rows.set_column(place, rows.schema.field(place), values.take(at.combine_chunks()))
+    return rows
+
+
+def _commit(
+    tiers: Tables,
+    kind: Kind,
+    cluster: str,
+    rows: pa.Table,
+    periods: Sequence[Period],
+    version: int,
+    basis: DeltaTable,
+) -> PipelineResult:
+    """Replace whole periods in one commit.
+
+    Raises:
+        ConflictingCommitError: Another pipeline committed since ``basis``.
+    """
+    stamped = booked(kind, cluster, _stamped(rows, periods), segment=None)
+    predicate = _of(cluster, [one.start for one in periods])
+    tiers.replace(kind, stamped, predicate, basis, only_one=cluster, version=version)
+    made = len(periods)
+    return PipelineResult(
+        hours=made if kind is HOURS else 0, days=made if kind is DAYS else 0, rows=rows.num_rows
+    )
+
+
+def _size(tiers: Tables, kind: Kind, cluster: str) -> int:
+    table = tiers.table(kind.name)
+    if table is None:
+        return 0
+    actions = pa.table(table.get_add_actions(flatten=True))
+    mine = actions.filter(pc.equal(actions[f"partition.{CLUSTER}"], cluster))
+    return int(pc.sum(mine["size_bytes"]).as_py() or 0)

@@ -1,0 +1,88 @@
+"""Tiers of brokers, bundles, namespaces and tenants."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.history.tiers.model import EventCount, Measure, SystemTiers, TierSubject, largest, number
+
+_NAMESPACE: Final = "regexp_replace(subject, '/[^/]*$', '')"
+_TENANT: Final = "split_part(subject, '/', 1)"
+_RESOURCES: Final = tuple(
+    f"{one}_ratio" for one in ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
+)
+_SHED: Final = tuple(one for one in _RESOURCES if one != "memory_ratio")
+"""Resources that load managers compare: heap is none of them by default."""
+
+_FLOWS: Final = (
+    Measure("msg_throughput", number("msg_throughput_in", "msg_throughput_out"), is_binned=True),
+    Measure("msg_rate", number("msg_rate_in", "msg_rate_out"), is_binned=True),
+    Measure("msg_throughput_in", number("msg_throughput_in")),
+    Measure("msg_rate_in", number("msg_rate_in")),
+    Measure("topics", number("topic_count"), scale=1),
+    Measure("producers", number("producer_count"), scale=1),
+    Measure("consumers", number("consumer_count"), scale=1),
+)
+_FLOW_COLUMNS: Final = (
+    *("msg_throughput_in", "msg_throughput_out", "msg_rate_in", "msg_rate_out"),
+    *("topic_count", "producer_count", "consumer_count"),
+)
+_BY_TRIMTAB: Final = "\"by\" = 'trimtab'"
+
+
+def _moves(key: str) -> tuple[EventCount, ...]:
+    return (
+        EventCount("moves", ("move",), key),
+        EventCount("moves_by_trimtab", ("move",), key, _BY_TRIMTAB),
+        EventCount("splits", ("split",), key),
+    )
+
+
+PULSAR_TIERS: Final = SystemTiers(
+    system="pulsar",
+    subjects=(
+        TierSubject(
+            kind="broker",
+            rows="brokers",
+            columns=("broker", *_FLOW_COLUMNS, "bundle_count", *_RESOURCES),
+            key="broker",
+            measures=(
+                *_FLOWS,
+                Measure("usage", largest(*_SHED), scale=1_000_000, is_binned=True),
+                *(Measure(one, number(one), scale=1_000_000) for one in _RESOURCES),
+                Measure("bundles", number("bundle_count"), scale=1),
+            ),
+            counts=(
+                EventCount("moves_in", ("move",), "after"),
+                EventCount("moves_out", ("move",), "before"),
+                EventCount("server_losses", ("broker_down",), "subject"),
+            ),
+            is_server=True,
+        ),
+        TierSubject(
+            kind="bundle",
+            rows="bundle_loads",
+            columns=("bundle", *_FLOW_COLUMNS),
+            key="bundle",
+            measures=_FLOWS,
+            counts=_moves("subject"),
+        ),
+        *(
+            TierSubject(
+                kind=kind,
+                of="bundle",
+                key=key,
+                measures=(*_FLOWS, Measure("bundles", scale=1)),
+                counts=_moves(key),
+            )
+            for kind, key in (("namespace", _NAMESPACE), ("tenant", _TENANT))
+        ),
+    ),
+    flow="msg_throughput",
+    counts=(
+        *_moves("''"),
+        EventCount("merges", ("merge",), "''"),
+        EventCount("server_losses", ("broker_down",), "''"),
+        EventCount("leader_changes", ("leader",), "''"),
+    ),
+)

@@ -1,0 +1,98 @@
+"""``trimtab pipeline``: what it prints and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from history_rows import CLUSTER, recorded, store_in
+from history_worlds import pulsar_minutes
+
+from connectors.config.storage import History
+from connectors.recording.upkeep import keep_in_order
+from core.history.store.layout import HistoryError
+from core.history.tiers import pipeline
+from core.history.tiers.local import hours_here
+from core.history.tiers.registry import tier_tables
+from core.units import datetime_to_ms
+from dashboard.cli.main import run
+
+SNAPSHOTS = pulsar_minutes(6, 6)
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("TRIMTAB_STATE_DIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    store = store_in(tmp_path)
+    recorded(store, SNAPSHOTS)
+    return store
+
+
+def answer(capsys, *arguments: str, code: int = 0) -> dict:
+    assert run(["pipeline", *arguments, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def test_from_due_to_verified(store, capsys) -> None:
+    due = answer(capsys, "status")["clusters"][0]
+    assert (due["hours"], due["due"], due["first"], due["position"]) == (0, 1, None, None)
+    done = answer(capsys, "run", CLUSTER)["clusters"][0]
+    assert (done["hours"], done["days"]) == (1, 1)
+    there = answer(capsys, "status")["clusters"][0]
+    assert (there["hours"], there["days"], there["due"]) == (1, 1, 0)
+    assert there["first"] == there["last"] == "2026-11-21T11:00:00.000Z"
+    assert answer(capsys, "verify")["clusters"] == [
+        {"cluster": CLUSTER, "compared": 1, "differences": []}
+    ]
+    assert run(["pipeline", "status"]) == 0
+    assert "2026-11-21 11:00" in capsys.readouterr().out
+
+
+def test_what_differs_is_incomplete_until_it_is_backfilled(store, capsys) -> None:
+    answer(capsys, "run")
+    hours = tier_tables(store).table("hours")
+    hours.update(predicate="kind = 'broker'", updates={"topics_max": "1234.5"})
+    found = answer(capsys, "verify", code=3)["clusters"][0]
+    assert [one["tier"] for one in found["differences"]] == ["hours", "days"]
+    assert run(["pipeline", "verify"]) == 3
+    assert "2 differences" in capsys.readouterr().out
+    assert answer(capsys, "backfill", "--from", "2026-11-22")["clusters"][0]["hours"] == 0
+    part = ("--from", "2026-11-21T11:52", "--to", "2026-11-21T11:54")
+    assert answer(capsys, "backfill", *part)["clusters"][0]["hours"] == 1
+    assert answer(capsys, "verify")["clusters"][0]["differences"] == []
+
+
+def test_a_cluster_that_is_not_recorded_is_refused(store, capsys) -> None:
+    assert answer(capsys, "run", "fleat", code=1)["error"]["code"] == "unknown_name"
+
+
+def test_upkeep_rolls_up_before_it_drops(store) -> None:
+    now = SNAPSHOTS[-1].manifest.taken_at + timedelta(hours=30)
+    done = keep_in_order(store, CLUSTER, History(max_age_days=0.5), now)
+    assert (done.rolled_up, done.days, done.not_rolled_up) == (1, ("2026-11-21",), None)
+    state = pipeline.status(store, CLUSTER, datetime_to_ms(now))
+    assert (state.hours, state.days) == (1, 1)
+
+
+def test_upkeep_can_leave_the_tiers_to_others(store) -> None:
+    now = SNAPSHOTS[-1].manifest.taken_at + timedelta(hours=4)
+    assert keep_in_order(store, CLUSTER, History(), now, rolls_up=False).rolled_up == 0
+
+
+def test_a_day_that_cannot_be_read_stops_no_other(store) -> None:
+    later = pulsar_minutes(7, 2, every_s=2 * 86_400.0)[1:]
+    recorded(store, later)
+    now = later[-1].manifest.taken_at + timedelta(hours=4)
+
+    def damaged(store, cluster, system, hours):
+        if hours[0] < datetime_to_ms(SNAPSHOTS[-1].manifest.taken_at):
+            raise HistoryError("A file is damaged.")
+        return hours_here(store, cluster, system, hours)
+
+    with pytest.raises(HistoryError, match="A file is damaged"):
+        pipeline.roll_up(store, CLUSTER, datetime_to_ms(now), engine=damaged)
+    state = pipeline.status(store, CLUSTER, datetime_to_ms(now))
+    assert (state.hours, state.due) == (1, 1)
