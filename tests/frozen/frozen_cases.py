@@ -595,6 +595,10 @@ def _recorded() -> dict[str, list[str | Line]]:
         ],
         "history repair": ["", "prod", "prod --apply", "nowhere"],
         "history compact": ["", "prod", "nowhere"],
+        "pipeline status": ["", "prod", "nowhere"],
+        "pipeline run": ["", "prod", "nowhere"],
+        "pipeline backfill": ["prod", f"prod {bounds}", "prod --from later", "nowhere"],
+        "pipeline verify": ["", "prod --hours 2 --seed 3", "prod --hours 0", "nowhere"],
         "backtest": [
             "--grid grid.json --out {out}",
             "--grid grid.json --out {out} --plan plan-{out} --reason calm",

@@ -198,7 +198,8 @@ def _with_band(system: SystemTiers, subject: TierSubject) -> str:
     return (
         f"(SELECT s.*, CASE WHEN l.total > 0 THEN CASE WHEN {off} > {BAND}e0 * "  # noqa: S608  # names of ours
         f"CAST(l.total AS DOUBLE) THEN 1 ELSE 0 END END AS outside "
-        f"FROM tier_samples_{subject.kind} s JOIN tier_load l ON l.cluster = s.cluster AND l.minute = s.minute)"
+        f"FROM tier_samples_{subject.kind} s JOIN tier_load l "
+        "ON l.cluster = s.cluster AND l.minute = s.minute)"
     )
 
 
