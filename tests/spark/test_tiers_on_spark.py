@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-import pytest
 from history_rows import CLUSTER, recorded, store_in
 from history_worlds import pegasus_minutes, pulsar_minutes
 
 from core.history.tiers import pipeline
-from core.history.tiers.local import days_here, hours_here
+from core.history.tiers.local import hours_here
 from core.history.tiers.registry import DAYS, HOURS, SYSTEM_TIERS, tier_tables
-from core.spark.jobs.tiers import SPARK, SparkTiers
+from core.spark.jobs.tiers import SparkTiers
 from core.units import datetime_to_ms
 
 HOUR_MS = 3_600_000
 
 
-@pytest.mark.parametrize(
-    "minutes", [pulsar_minutes(3, 75), pegasus_minutes(5, 30)], ids=["pulsar", "pegasus"]
-)
-def test_hours_of_spark_are_those_of_one_process(spark, tmp_path, minutes) -> None:
+def test_hours_of_spark_are_those_of_one_process(spark, tmp_path) -> None:
     store = store_in(tmp_path)
+    minutes = pulsar_minutes(3, 75)
     recorded(store, minutes)
-    times = [datetime_to_ms(one.manifest.taken_at) for one in minutes]
-    hours = sorted({at // HOUR_MS * HOUR_MS for at in times})
-    system = SYSTEM_TIERS[minutes[0].manifest.kind]
-    here = hours_here(store, CLUSTER, system, hours)
-    assert here.num_rows > 20
-    assert SparkTiers(spark)(store, CLUSTER, system, hours).equals(here)
-    assert SPARK.quote == "`"
-    assert days_here(CLUSTER, system, here).num_rows
+    hours = sorted({datetime_to_ms(one.manifest.taken_at) // HOUR_MS * HOUR_MS for one in minutes})
+    here = hours_here(store, CLUSTER, SYSTEM_TIERS["pulsar"], hours)
+    assert len(hours) == 3
+    assert here.num_rows > 100
+    assert SparkTiers(spark)(store, CLUSTER, SYSTEM_TIERS["pulsar"], hours).equals(here)
 
 
 def test_a_turn_on_spark_commits_what_a_turn_in_process_verifies(spark, tmp_path) -> None:
     store = store_in(tmp_path)
-    minutes = pulsar_minutes(8, 30)
+    minutes = pegasus_minutes(5, 30)
     recorded(store, minutes)
     now = datetime_to_ms(minutes[-1].manifest.taken_at) + 2 * HOUR_MS
     result = pipeline.roll_up(store, CLUSTER, now, engine=SparkTiers(spark))
