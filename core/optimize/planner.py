@@ -18,7 +18,7 @@ from core.pulsar.measures import cluster_target
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
-from core.units import format_bytes_per_s, format_ratio, pluralize
+from core.units import format_bytes_per_s, format_ratio, listed, pluralize
 
 MAX_BINDINGS: Final = 20
 _WORTH_A_WORD_BYTES_PER_S: Final = 1_000.0
@@ -296,12 +296,30 @@ def _under(balance: Balance, band: Band, broker: int) -> Binding:
             sentence=f"{where}: isolation policies or anti-affinity exclude it for every movable "
             "bundle.",
         )
-    return Binding(
-        code="no_bundle_for_it",
-        subject=name,
-        sentence=f"{where}: every eligible bundle would exceed {load_text(fleet, band.high)} "
-        "there or is needed on its broker.",
-    )
+    admitted = _admitted(fleet, broker)
+    here = np.where(balance.destination >= 0, balance.destination, fleet.owner)
+    elsewhere = fleet.where.allowed[fleet.kind, broker] & (here != broker)
+    if not elsewhere.any():
+        why = f"{admitted}all eligible bundles are on it already"
+    elif (balance.load[here[elsewhere]] < band.low).all():
+        why = f"{admitted}the other brokers with eligible bundles are below the target as well"
+    else:
+        why = (
+            f"{admitted}every eligible bundle elsewhere would exceed "
+            f"{load_text(fleet, band.high)} there or is needed on its broker"
+        )
+    return Binding(code="no_bundle_for_it", subject=name, sentence=f"{where}: {why}.")
+
+
+def _admitted(fleet: FleetColumns, broker: int) -> str:
+    """Return the namespaces that the isolation policy of a broker admits, a clause; "" if none."""
+    view = fleet.view
+    policies = np.flatnonzero(view.is_primary[:, broker])
+    if not policies.size:
+        return ""
+    rows = np.unique(fleet.namespace[fleet.where.allowed[fleet.kind, broker]])
+    names = listed([str(view.namespaces[row]) for row in rows])
+    return f"isolation policy {view.policies[int(policies[0])].name} admits only {names}; "
 
 
 def _held_text(fleet: FleetColumns, broker: int) -> str:

@@ -54,7 +54,7 @@ def test_every_candidate_is_next_to_the_others_with_what_it_achieves(site):
     app = opened(site)
     rows = frame_with(app, "candidate").set_index("candidate")
     assert list(rows.index) == CANDIDATES
-    assert rows.loc["App policy", "mark"] == "● active"
+    assert rows.loc["App policy", "mark"] == "configured, off"  # the level is steady
     assert rows.loc["App policy", "next"] > 0
     assert rows.loc["App policy", "primary_stddev"] < rows.loc["no change", "primary_stddev"]
     assert "steady the balancer" in tab(app, "Why")

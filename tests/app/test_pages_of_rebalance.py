@@ -25,6 +25,8 @@ from dashboard.queries.background import BackgroundResults
 
 MODULAR = tuple(strategy.name for strategy in strategies_run_by("modular"))
 TRIGGER = "loadBalancerBrokerThresholdShedderPercentage"
+OWN = "configured, off"
+"""The strategy of the cluster: shedding is off there."""
 WAIT_S = 120.0
 
 
@@ -136,7 +138,7 @@ def click(app, key):
 def test_every_strategy_of_the_load_manager_and_the_optimizer_are_candidates(site, snapshot):
     app = opened(site, within="5")
     assert [name for name, _ in candidate_rows(app)] == [queries.OPTIMIZER, *MODULAR]
-    assert ("ThresholdShedder", "● active") in candidate_rows(app)
+    assert ("ThresholdShedder", OWN) in candidate_rows(app)
     assert candidate_rows(app)[(queries.OPTIMIZER, "")]["moves"] == 14
     assert "loadBalancerSheddingEnabled is false" in texts(app)
 
@@ -256,7 +258,7 @@ def test_simulated_rounds_fill_the_columns_and_are_drawn_side_by_side(site, snap
         queries.simulated.wait(queries.StrategyCandidate(stored=stored, strategy=name), WAIT_S)
     app.run()
     assert_calm(app)
-    row = candidate_rows(app)[("ThresholdShedder", "● active")]
+    row = candidate_rows(app)[("ThresholdShedder", OWN)]
     assert row["after"] < 100
     assert row["moves"] >= row["now"] == 3
     assert row["bar"].startswith("data:image/svg+xml")
@@ -277,6 +279,13 @@ def test_the_snapshot_stays_frozen_until_it_is_recomputed(site):
     click(app, "_recompute")
     assert str(candidate_rows(app)) != before
     assert app.button(key="_recompute").disabled
+
+
+def test_the_strategy_of_a_cluster_is_active_only_while_shedding_is_on(site, snapshot):
+    assert ("ThresholdShedder", OWN) in candidate_rows(opened(site))
+    on = (None, "loadBalancerSheddingEnabled", "true", "file")
+    site.put(with_settings(make_snapshot(brokers=4, bundles=60, now=now()), on))
+    assert ("ThresholdShedder", "● active") in candidate_rows(opened(site))
 
 
 @pytest.mark.parametrize("page", ["rebalance", "unload"])
@@ -365,7 +374,7 @@ def test_a_strategy_that_is_not_known_is_named_and_the_rest_still_answers(site):
 def test_a_single_broker_has_nobody_to_give_to(site):
     site.put(make_snapshot(brokers=1, bundles=12, now=now()))
     app = opened(site, pick="ThresholdShedder")
-    assert candidate_rows(app)[("ThresholdShedder", "● active")]["moves"] == 0
+    assert candidate_rows(app)[("ThresholdShedder", OWN)]["moves"] == 0
     assert button(app, "Preview") is None
 
 
@@ -378,7 +387,7 @@ def test_a_turned_setting_answers_in_a_row_of_its_own_and_can_be_put_back(site, 
     assert_calm(app)
     row = candidate_rows(app)[("ThresholdShedder", "◇ what if")]
     assert (row["now"], row["settings"]) == (0, f"{TRIGGER}=45")
-    assert candidate_rows(app)[("ThresholdShedder", "● active")]["now"] == 3
+    assert candidate_rows(app)[("ThresholdShedder", OWN)]["now"] == 3
     click(app, "_dials_reset")
     assert ("ThresholdShedder", "◇ what if") not in candidate_rows(app)
 

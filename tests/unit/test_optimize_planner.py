@@ -212,6 +212,26 @@ def test_isolation_is_kept_and_what_it_makes_impossible_is_proven():
     assert ("no_destination", IDLE) in {(item.code, item.subject) for item in proposal.binding}
 
 
+@pytest.mark.parametrize(
+    ("namespace", "primary", "why"),
+    [
+        ("acme/orders", "10.1.0.4", "admits only acme/orders; all eligible bundles are on it"),
+        (
+            "globex/.*",
+            "10.1.0.[34]",
+            "globex/payments; the other brokers with eligible bundles are",
+        ),
+    ],
+)
+def test_a_policy_that_keeps_a_broker_below_the_target_is_named(namespace, primary, why):
+    body = isolation([namespace], [primary])
+    snapshot = with_policies(small(), ("isolation", "apart", body))
+    proposal = optimize(snapshot, OptimizeRequest(within=0.05))
+    (found,) = [item for item in proposal.binding if item.subject == IDLE]
+    assert f"isolation policy apart admits only {namespace[:6]}" in found.sentence
+    assert why in found.sentence
+
+
 def test_other_load_managers_and_older_versions_get_nothing():
     snapshot = small()
     other = edited(snapshot, "brokers", {IDLE: {"load_manager": "x.SimpleLoadManagerImpl"}})

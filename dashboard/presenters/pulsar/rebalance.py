@@ -18,6 +18,7 @@ from core.units import format_band, format_bytes_per_s, format_ratio, pluralize
 from dashboard.charts.efficiency import EfficiencyCurve
 
 IN_FORCE: Final = "● active"
+SWITCHED_OFF: Final = "configured, off"
 WHAT_IF: Final = "◇ what if"
 MAX_BROKERS: Final = 500
 MAX_SENTENCES: Final = 8
@@ -31,7 +32,7 @@ class StrategyRow:
 
     Attributes:
         name: Class name.
-        mark: :data:`IN_FORCE`, :data:`WHAT_IF` or nothing.
+        mark: :data:`IN_FORCE`, :data:`SWITCHED_OFF`, :data:`WHAT_IF` or nothing.
         settings: What it goes by, ``key=value``.
         first: Its next round; ``None``: it is being computed, or that failed.
         acting: Number of its first round with moves; 0: none was found.

@@ -11,6 +11,7 @@ import streamlit as st
 
 from core.pegasus.balance.rounds import BalanceRound
 from core.pegasus.even.planner import EvenPlan
+from core.pegasus.levels import FunctionLevel
 from core.pegasus.plan.build import RequestedMove
 from core.plan.options import CopyRate
 from dashboard import state
@@ -97,11 +98,14 @@ def lines_of(compared: CandidateComparison) -> list[model.CandidateRow]:
     """Return one row a candidate, as far as it is known; the first is doing nothing."""
     measure = compared.even_run.measure
     effective = compared.settings.here.policy
+    level = compared.page.facts.effective_level
+    is_off = level is not None and level is not FunctionLevel.LIVELY
+    own_mark = "configured, off" if is_off else "● active"
     lines = [model.as_it_is(compared.basis, measure)]
     for name, policy in POLICIES.items():
         line = model.CandidateRow(
             name=name,
-            mark="● active" if policy == effective else "",
+            mark=own_mark if policy == effective else "",
             next_changes=len(compared.first(name).plans),
             note="computing" if compared.follows(name) else "select",
         )
@@ -141,7 +145,7 @@ def draw_table(
         rows,
         {
             "candidate": tables.words("Candidate", width_px=120),
-            "mark": st.column_config.TextColumn("Status", width=72),
+            "mark": st.column_config.TextColumn("Status", width=100),
             "bar": tables.deviation(
                 "Max deviation",
                 f"{measure.capitalize()} of any node vs. mean, at convergence.",

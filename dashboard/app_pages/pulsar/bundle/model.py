@@ -118,7 +118,7 @@ def key_figures(
         KeyFigure(
             label="Clients",
             value="unknown" if clients is None else f"{clients:,}",
-            note="reconnect",
+            note="would reconnect",
         ),
         KeyFigure(
             label="Moves, last 6 h",

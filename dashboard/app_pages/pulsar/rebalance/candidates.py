@@ -102,6 +102,8 @@ def picked(names: tuple[str, ...]) -> str:
 def lines_of(choice: CandidateChoice) -> list[presenter.StrategyRow]:
     """Return the result of every strategy, one row each."""
     lines = []
+    is_off = bool(choice.page.reading.settings.shedding_off)
+    own_mark = presenter.SWITCHED_OFF if is_off else presenter.IN_FORCE
     for candidate in choice.candidates:
         decision = queries.decision(candidate)
         done = decision if isinstance(decision, queries.StrategyDecision) else None
@@ -110,7 +112,7 @@ def lines_of(choice: CandidateChoice) -> list[presenter.StrategyRow]:
         lines.append(
             presenter.StrategyRow(
                 name=candidate.strategy,
-                mark=presenter.WHAT_IF if is_extra else presenter.IN_FORCE if is_own else "",
+                mark=presenter.WHAT_IF if is_extra else own_mark if is_own else "",
                 settings=_settings_of(choice, candidate),
                 first=done.first if done else None,
                 acting=done.number if done else 0,
@@ -150,7 +152,7 @@ def draw_table(
     columns = {
         "candidate": tables.words("Strategy", width_px=146),
         "mark": st.column_config.TextColumn(
-            "Status", width=72, help="Active on the cluster or adjusted on this page."
+            "Status", width=100, help="Configured on the cluster or adjusted on this page."
         ),
         "bar": tables.deviation("Max deviation", "Max deviation from the mean at convergence."),
         "after": tables.whole("After (%)", "Max deviation from the mean at convergence."),
