@@ -9,9 +9,11 @@ import pyarrow as pa
 import pytest
 from fleet_builder import make_history, make_snapshot
 from fleet_edit import with_settings
+from pydantic import SecretStr
 from run_stories import Story, movable
 from snapshot_site import PAGES, Site, assert_calm, now, texts
 
+from connectors.systems import plans_of
 from core.actions.events import ControlRequested, RunEnded, RunRequested, StepEnded, StepStarted
 from core.actions.model import Observation, RunId, StepResult
 from core.plan.model import sealed
@@ -244,6 +246,16 @@ def test_read_only_is_said_before_there_is_a_snapshot(tmp_path, monkeypatch):
     site = Site(tmp_path)
     monkeypatch.setenv("TRIMTAB_CONFIG", str(site.config))
     assert "read-only" in texts(site.open("fleet"))
+
+
+def test_a_collector_reads_the_plans_with_steps_between_two_snapshots(site, snapshot):
+    story = Story(site, snapshot).running()
+    config = services.load_config(site.config, ())
+    plans = plans_of(config, config.cluster(story.cluster))
+    assert plans(story.began, now()) == [story.plan]
+    assert plans(story.began - timedelta(hours=1), story.began) == []
+    broken = config.model_copy(update={"journal_url": SecretStr("nonsense://x/y")})
+    assert plans_of(broken, config.cluster(story.cluster))(story.began, now()) == []
 
 
 # -- the run page ----------------------------------------------------------------------------------

@@ -216,6 +216,9 @@ def test_rows_of_a_brokers_bundles_have_share_trend_and_destination():
     assert rows["part"].sum() <= 101
     assert rows["trend"][0] == [1.0, 2.0]
     assert rows["likely"].tolist()[:2] == ["b:8080 · 92%", "\u2013"]
+    assert one_broker.shared_destination(rows) == "b:8080 · 92%"
+    rows.loc[1, "likely"] = "c:8080 · 50%"
+    assert one_broker.shared_destination(rows) == ""
 
 
 def test_setting_that_differs_is_shown_with_both_values():
@@ -377,6 +380,8 @@ def test_bundle_is_named_with_its_owner_and_its_figures():
     assert figures["Traffic"].status == "warning"
     assert "of the fleet" in figures["Traffic"].note
     assert (figures["If unloaded"].value, figures["If unloaded"].note) == ("50%", "to b:8080")
+    given = bundle.key_figures(row, None, 1.0, [], [], ("b:8080", 0.5), ["b:8080"])
+    assert given[-1].note == "to b:8080, drained"
     lost = bundle.key_figures({**row, "throughput": None}, None, None, [], [], None)
     assert lost[0].value == "unknown"
 

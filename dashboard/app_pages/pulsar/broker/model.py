@@ -385,6 +385,9 @@ def bundles_of(bundles: pa.Table, broker: str) -> pa.Table:
     return mine.sort_by([("throughput", "descending")])
 
 
+UNKNOWN_DESTINATION: Final = "\u2013"
+
+
 def bundle_rows(
     mine: pa.Table,
     total: float | None,
@@ -404,11 +407,19 @@ def bundle_rows(
     rows["clients"] = rows["producers"] + rows["consumers"]
     rows["trend"] = [trends.get(name, []) for name in rows["bundle"]]
     rows["likely"] = [
-        f"{likely[name][0]} · {format_ratio(likely[name][1])}" if name in likely else "\u2013"
+        f"{likely[name][0]} · {format_ratio(likely[name][1])}"
+        if name in likely
+        else UNKNOWN_DESTINATION
         for name in rows["bundle"]
     ]
     rows["action"] = "Unload…"
     return rows
+
+
+def shared_destination(rows: pd.DataFrame) -> str:
+    """Return the likely destination that all rows of :func:`bundle_rows` share, or ""."""
+    known = set(rows["likely"]) - {UNKNOWN_DESTINATION}
+    return str(known.pop()) if len(known) == 1 and len(rows) > 1 else ""
 
 
 def limiting_column(snapshot: PulsarSnapshot, settings: EffectiveSettings, row: int) -> str | None:

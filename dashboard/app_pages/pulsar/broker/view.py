@@ -61,6 +61,10 @@ def bundles_tab(
         if click is not None:
             frame.unload_link([names[click["row"]]])
 
+    shared = model.shared_destination(rows)
+    likely = tables.words("Likely destination", "Most probable destination for an unload now.")
+    if shared:
+        st.caption(words.plain(f"Likely destination of each bundle: {shared}."))
     picked = tables.table(
         rows,
         {
@@ -74,9 +78,7 @@ def bundles_tab(
                 "Trend", "Traffic of the hottest bundles in saved snapshots."
             ),
             "clients": tables.whole("Clients", width_px=62),
-            "likely": tables.words(
-                "Likely destination", "Most probable destination for an unload now."
-            ),
+            **({} if shared else {"likely": likely}),
             "action": st.column_config.ButtonColumn(
                 "", on_click=unload, key="_broker_unload", width=84
             ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from itertools import pairwise
 
@@ -81,6 +81,7 @@ def key_figures(
     moves: Sequence[ObservedMove],
     trend: Sequence[float],
     likely: tuple[str, float] | None,
+    drained: Collection[str] = (),
 ) -> list[KeyFigure]:
     """Return the figures at the top; unknown is unknown.
 
@@ -91,6 +92,7 @@ def key_figures(
         moves: Of it, in the last hours.
         trend: Its traffic, MB/s, oldest first.
         likely: Where it would go if unloaded now, and how probably.
+        drained: Brokers that are empty on purpose; the cluster places bundles on them all the same.
     """
     throughput, topics, clients = (
         _number(row["throughput"]),
@@ -129,7 +131,9 @@ def key_figures(
         KeyFigure(
             label="If unloaded",
             value="unknown" if likely is None else format_ratio(likely[1]),
-            note="" if likely is None else f"to {likely[0]}",
+            note=""
+            if likely is None
+            else f"to {likely[0]}{', drained' if likely[0] in drained else ''}",
             help="Most probable destination for an unload now.",
         ),
     ]

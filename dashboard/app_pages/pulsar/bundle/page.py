@@ -117,7 +117,15 @@ likely = (
 unserved(service)
 traffic = reading.measures.throughput
 figures.key_figures(
-    model.key_figures(row, traffic.total, traffic.mean, moves, model.trend_of(series), likely),
+    model.key_figures(
+        row,
+        traffic.total,
+        traffic.mean,
+        moves,
+        model.trend_of(series),
+        likely,
+        traffic.set_aside_names,
+    ),
     key="bundle",
 )
 left, right = frame.columns([0.6, 0.4], key="bundle")
