@@ -135,6 +135,8 @@ class Pipeline(Strict):
     Attributes:
         is_enabled: Whether collectors roll up the minutes of their clusters, before old ones are
             dropped.
+        hours_max_age_days: Older hours are dropped, if the days have them; days never.
     """
 
     is_enabled: bool = True
+    hours_max_age_days: float = Field(default=400.0, gt=1)

@@ -143,7 +143,7 @@ class Recording:
             config.history,
             folder,
             self._on_upkeep,
-            rolls_up=config.pipeline.is_enabled,
+            config.pipeline,
         )
         self._failing = ""
         self._waiting: queue.Queue[Storable | None] = queue.Queue()

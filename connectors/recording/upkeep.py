@@ -13,10 +13,10 @@ from typing import Final
 import filelock
 
 from connectors.config.model import TrimtabConfig
-from connectors.config.storage import History
+from connectors.config.storage import History, Pipeline
 from core.errors import OpsError
 from core.history.store.store import HistoryError, HistoryStore
-from core.history.tiers.pipeline import roll_up
+from core.history.tiers import pipeline as tiers
 from core.units import datetime_to_ms
 
 LOCK_FILE: Final = "history-upkeep.lock"
@@ -46,7 +46,7 @@ class UpkeepResult:
 
 
 def keep_in_order(
-    store: HistoryStore, cluster: str, limits: History, now: datetime, *, rolls_up: bool = True
+    store: HistoryStore, cluster: str, limits: History, now: datetime, pipeline: Pipeline
 ) -> UpkeepResult:
     """Compact the history of a cluster, roll it up, and drop what is too old or too much.
 
@@ -57,7 +57,7 @@ def keep_in_order(
         cluster: Its name.
         limits: Its retention.
         now: Now.
-        rolls_up: Whether minutes become hours and days first.
+        pipeline: Whether minutes become hours and days first, and retention of those.
     Raises:
         HistoryError: It cannot be read or written; what was there before is still there.
     """
@@ -65,9 +65,11 @@ def keep_in_order(
     jump = store.jump(cluster, now, max_age)
     hours = 0 if jump else store.compact(cluster, now).hours
     rolled_up, failure = 0, None
-    if rolls_up and not jump:
+    if pipeline.is_enabled and not jump:
+        now_ms = datetime_to_ms(now)
         try:
-            rolled_up = roll_up(store, cluster, datetime_to_ms(now)).hours
+            rolled_up = tiers.roll_up(store, cluster, now_ms).hours
+            tiers.keep_in_order(store, cluster, now_ms, pipeline.hours_max_age_days)
         except OpsError as exc:
             failure = exc
     days = [] if jump else store.retain(cluster, now, max_age, limits.max_bytes)
@@ -85,13 +87,8 @@ def keep_in_order_alone(config: TrimtabConfig, store: HistoryStore, cluster: str
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(folder / LOCK_FILE).acquire(timeout=_ENDS_WITHIN_S):
-            return keep_in_order(
-                store,
-                cluster,
-                config.history,
-                datetime.now(UTC),
-                rolls_up=config.pipeline.is_enabled,
-            )
+            now = datetime.now(UTC)
+            return keep_in_order(store, cluster, config.history, now, config.pipeline)
     except filelock.Timeout as exc:
         raise HistoryError(
             f"A collector is maintaining the history of {config.state_dir}.",
@@ -112,7 +109,7 @@ class Upkeep:
         limits: Interval and retention.
         folder: Where the lock file is.
         report: Called from the thread with the result of a turn.
-        rolls_up: Whether minutes become hours and days.
+        pipeline: Whether minutes become hours and days, and retention of those.
     """
 
     def __init__(
@@ -122,15 +119,14 @@ class Upkeep:
         limits: History,
         folder: Path,
         report: Callable[[UpkeepResult | OpsError], None],
-        *,
-        rolls_up: bool = True,
+        pipeline: Pipeline,
     ) -> None:
         self._open_history = open_history
         self._cluster = cluster
         self._limits = limits
         self._lock = filelock.FileLock(folder / LOCK_FILE, thread_local=False)
         self._report = report
-        self._rolls_up = rolls_up
+        self._pipeline = pipeline
         self._every_s = limits.compact_every_min * 60
         self._due = monotonic() + min(_FIRST_S, self._every_s)
         self._thread: threading.Thread | None = None
@@ -159,7 +155,7 @@ class Upkeep:
                         self._cluster,
                         self._limits,
                         datetime.now(UTC),
-                        rolls_up=self._rolls_up,
+                        self._pipeline,
                     )
                 )
         except filelock.Timeout:

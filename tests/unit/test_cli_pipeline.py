@@ -10,7 +10,7 @@ import pytest
 from history_rows import CLUSTER, recorded, store_in
 from history_worlds import pulsar_minutes
 
-from connectors.config.storage import History
+from connectors.config.storage import History, Pipeline
 from connectors.recording.upkeep import keep_in_order
 from core.history.store.layout import HistoryError
 from core.history.tiers import pipeline
@@ -71,7 +71,7 @@ def test_a_cluster_that_is_not_recorded_is_refused(store, capsys) -> None:
 
 def test_upkeep_rolls_up_before_it_drops(store) -> None:
     now = SNAPSHOTS[-1].manifest.taken_at + timedelta(hours=30)
-    done = keep_in_order(store, CLUSTER, History(max_age_days=0.5), now)
+    done = keep_in_order(store, CLUSTER, History(max_age_days=0.5), now, Pipeline())
     assert (done.rolled_up, done.days, done.not_rolled_up) == (1, ("2026-11-21",), None)
     state = pipeline.status(store, CLUSTER, datetime_to_ms(now))
     assert (state.hours, state.days) == (1, 1)
@@ -79,7 +79,7 @@ def test_upkeep_rolls_up_before_it_drops(store) -> None:
 
 def test_upkeep_can_leave_the_tiers_to_others(store) -> None:
     now = SNAPSHOTS[-1].manifest.taken_at + timedelta(hours=4)
-    assert keep_in_order(store, CLUSTER, History(), now, rolls_up=False).rolled_up == 0
+    assert keep_in_order(store, CLUSTER, History(), now, Pipeline(is_enabled=False)).rolled_up == 0
 
 
 def test_a_day_that_cannot_be_read_stops_no_other(store) -> None:
@@ -96,3 +96,32 @@ def test_a_day_that_cannot_be_read_stops_no_other(store) -> None:
         pipeline.roll_up(store, CLUSTER, datetime_to_ms(now), engine=damaged)
     state = pipeline.status(store, CLUSTER, datetime_to_ms(now))
     assert (state.hours, state.due) == (1, 1)
+
+
+def test_old_hours_are_dropped_when_the_days_have_them_and_minutes_are_gone(store) -> None:
+    recorded(store, pulsar_minutes(7, 2, every_s=3_600.0)[1:])
+    ended = SNAPSHOTS[-1].manifest.taken_at + timedelta(days=2)
+    pipeline.roll_up(store, CLUSTER, datetime_to_ms(SNAPSHOTS[0].manifest.taken_at) + 3_600_000)
+    pipeline.roll_up(store, CLUSTER, datetime_to_ms(ended))
+    tiers = tier_tables(store)
+    assert len(tiers.table("hours").file_uris()) == 2
+    assert pipeline.keep_in_order(store, CLUSTER, datetime_to_ms(ended), 1.0) == []
+    assert len(tiers.table("hours").file_uris()) == 1  # merged
+    assert pipeline.verify(store, CLUSTER, 5, seed=0)[1] == []
+    store.tables.table("minutes").delete("true")
+    tiers.table("days").update(predicate="kind = 'cluster'", updates={"revision": "1"})
+    assert pipeline.keep_in_order(store, CLUSTER, datetime_to_ms(ended), 1.0) == []
+    pipeline.roll_up(store, CLUSTER, datetime_to_ms(ended))
+    assert pipeline.keep_in_order(store, CLUSTER, datetime_to_ms(ended), 1.0) == ["2026-11-21"]
+    state = pipeline.status(store, CLUSTER, datetime_to_ms(ended))
+    assert (state.hours, state.days) == (0, 1)
+
+
+def test_a_late_minute_of_a_day_without_hours_does_not_replace_the_day(store) -> None:
+    ended = datetime_to_ms(SNAPSHOTS[-1].manifest.taken_at + timedelta(days=2))
+    pipeline.roll_up(store, CLUSTER, ended)
+    store.tables.table("minutes").delete("true")
+    assert pipeline.keep_in_order(store, CLUSTER, ended, 1.0) == ["2026-11-21"]
+    recorded(store, pulsar_minutes(7, 2, every_s=3_600.0)[1:])
+    done = pipeline.roll_up(store, CLUSTER, ended)
+    assert (done.hours, done.days) == (1, 0)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from fleet_builder import NOON, make_history
 
-from connectors.config.storage import History
+from connectors.config.storage import History, Pipeline
 from connectors.journal.engine import Database
 from connectors.journal.lease import SqlLease
 from connectors.recording.upkeep import keep_in_order
@@ -111,11 +111,11 @@ def test_history_on_a_jumped_clock_keeps_its_days_and_says_so(tmp_path: Path) ->
     for snapshot in make_history(3, brokers=2, bundles=4, now=NOON, cluster="fleet"):
         recorder.record(snapshot)
     limits = History(max_age_days=30)
-    done = keep_in_order(store, "fleet", limits, NOON + AHEAD)
+    done = keep_in_order(store, "fleet", limits, NOON + AHEAD, Pipeline())
     assert done.days == ()
     assert store.minutes("fleet").num_rows == 3
     assert "may have jumped" in done.paused
-    assert keep_in_order(store, "fleet", limits, NOON + MINUTE).paused == ""
+    assert keep_in_order(store, "fleet", limits, NOON + MINUTE, Pipeline()).paused == ""
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def compact(
     closed = (now_ms - _CLOSED_AFTER_MS) // HOUR_MS
     hours = files_before = busy = removed = 0
     for kind in tables.kinds:
-        for files, spans in _loose(_added(tables, kind, cluster), closed, most_rows):
+        for files, spans in _loose(added_files(tables, kind, cluster), closed, most_rows):
             try:
                 for span in spans:
                     _compact_span(tables, kind, cluster, span)
@@ -105,7 +105,7 @@ def compact(
                 continue
             hours += 1
             files_before += files
-        removed += _tidied(tables, kind)
+        removed += tidied(tables, kind)
     return CompactionResult(hours, files_before, busy, removed)
 
 
@@ -121,7 +121,7 @@ def retain(
     """
     bytes_by_day: dict[str, int] = {}
     for kind in tables.kinds:
-        added = _added(tables, kind, cluster)
+        added = added_files(tables, kind, cluster)
         for day, size in zip(added["day"].to_pylist(), added["bytes"].to_pylist(), strict=True):
             bytes_by_day[day] = bytes_by_day.get(day, 0) + size
     today = now.astimezone(UTC).strftime("%Y-%m-%d")
@@ -142,7 +142,7 @@ def retain(
 
 def jump(tables: Tables, cluster: str, now: datetime, max_age: timedelta) -> ClockJump | None:
     """Return the jump of the clock for which retention waits, by the days that have minutes."""
-    days = set(_added(tables, MINUTES, cluster)["day"].to_pylist())
+    days = set(added_files(tables, MINUTES, cluster)["day"].to_pylist())
     moments = [datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC) for day in days]
     return clock_jump(moments, now, max_age, usual=timedelta(days=2))
 
@@ -151,14 +151,14 @@ def sizes(tables: Tables, cluster: str) -> dict[str, KindSize]:
     """Files, bytes and rows by kind, of kinds that have any."""
     found = {}
     for kind in tables.kinds:
-        added = _added(tables, kind, cluster)
+        added = added_files(tables, kind, cluster)
         if added.num_rows:
             total = [int(pc.sum(added[name]).as_py() or 0) for name in ("bytes", "rows")]
             found[kind.name] = KindSize(added.num_rows, *total)
     return found
 
 
-def _added(tables: Tables, kind: Kind, cluster: str) -> pa.Table:
+def added_files(tables: Tables, kind: Kind, cluster: str) -> pa.Table:
     """A kind's files of a cluster: ``day``, ``bytes``, ``rows``, ``first``, ``last`` (ms)."""
     schema = pa.schema(
         [("day", pa.string()), *[(name, pa.int64()) for name in ("bytes", "rows", "first", "last")]]
@@ -217,7 +217,7 @@ def _compact_span(tables: Tables, kind: Kind, cluster: str, span: TimeRange) -> 
     tables.replace(kind, rows.sort_by(keys), where(cluster, span), basis)
 
 
-def _tidied(tables: Tables, kind: Kind) -> int:
+def tidied(tables: Tables, kind: Kind) -> int:
     """Remove files from storage that no version of the last day has."""
     table = tables.table(kind.name)
     if table is None:

@@ -10,6 +10,7 @@ named by the cluster: of two pipelines that commit at once, the second fails and
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -20,14 +21,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from core.history.store.layout import HOUR_MS, MINUTES, HistoryError
+from core.history.store.layout import HOUR_MS, MINUTES, HistoryError, day_of
 from core.history.store.reading import TimeRange, where
+from core.history.store.retention import added_files, sizes, tidied
 from core.history.store.tables import ConflictingCommitError, Tables, booked
 from core.history.tiers.local import days_here, hours_here, ordered, tier_columns
 from core.history.tiers.model import CLUSTER_KIND, SystemTiers
 from core.history.tiers.registry import DAYS, FORMAT, HOURS, SYSTEM_TIERS, TIERS, tier_tables
 from core.progress import NoProgress, Progress
-from core.snapshot.record import CLUSTER, SEGMENT, TAKEN_AT, Kind
+from core.snapshot.record import SEGMENT, TAKEN_AT, Kind
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -174,7 +176,10 @@ def _turn(
     basis = tiers.fresh(DAYS)
     made = _made(tiers, DAYS, cluster, basis)
     for day, hours in _days(_made(tiers, HOURS, cluster)):
-        if day.start not in made or made[day.start].revision != day.revision:
+        before = made.get(day.start)
+        # fewer where old hours were dropped and a late minute came: the day keeps what it has
+        is_whole = before is None or only is not None or day.snapshots >= before.snapshots
+        if before != day and is_whole:
             rows = _day_rows(tiers, cluster, day, hours)
             yield _commit(tiers, DAYS, cluster, rows, [day], version, basis)
 
@@ -195,8 +200,53 @@ def status(store: HistoryStore, cluster: str, now_ms: int) -> PipelineStatus:
         last=hours[-1] if hours else None,
         due=len(_due(store, tiers, cluster, now_ms, None)[1]),
         position=None if table is None else table.transaction_version(cluster),
-        bytes=sum(_size(tiers, kind, cluster) for kind in TIERS),
+        bytes=sum(size.bytes for size in sizes(tiers, cluster).values()),
     )
+
+
+def keep_in_order(
+    store: HistoryStore, cluster: str, now_ms: int, hours_max_age_days: float
+) -> list[str]:
+    """Merge the files of closed days, drop old hours, and remove files that were replaced.
+
+    Hours are dropped only where the tier of days has exactly them, by revision.
+
+    Args:
+        store: The history.
+        cluster: Its name.
+        now_ms: Now.
+        hours_max_age_days: Age from which hours are dropped, by whole days.
+    Returns:
+        The days whose hours were dropped, oldest first.
+    Raises:
+        HistoryError: Something cannot be read or written.
+    """
+    tiers = tier_tables(store)
+    basis = tiers.fresh(HOURS)
+    position = basis.transaction_version(cluster) or 0  # what the tier has seen stays
+    made, of_days = _made(tiers, HOURS, cluster, basis), _made(tiers, DAYS, cluster)
+    files = Counter(added_files(tiers, HOURS, cluster)["day"].to_pylist())
+    oldest = int(now_ms - hours_max_age_days * DAY_MS)
+    # hours that still have minutes would be made again
+    recorded = {one.start for one in _recorded(store, cluster, TimeRange(end=oldest))}
+    dropped = []
+    for day, _ in _days(made):
+        name, end = day_of(day.start), day.start + DAY_MS
+        starts = [start for start in made if day.start <= start < end]
+        is_old = end <= oldest and of_days.get(day.start) == day and recorded.isdisjoint(starts)
+        if not is_old and (files[name] < 2 or end + CLOSED_AFTER_MS > now_ms):
+            continue
+        rows = tier_rows(tiers, HOURS, cluster, [] if is_old else starts)
+        whole = _of(cluster, starts)
+        try:
+            stored = booked(HOURS, cluster, rows, segment=None)
+            tiers.replace(HOURS, stored, whole, basis, only_one=cluster, version=position)
+        except ConflictingCommitError:  # a pipeline is at it: the next turn does it
+            break
+        dropped += [name] if is_old else []
+    for kind in TIERS:
+        tidied(tiers, kind)
+    return dropped
 
 
 def verify(
@@ -387,12 +437,3 @@ def _commit(
     return PipelineResult(
         hours=made if kind is HOURS else 0, days=made if kind is DAYS else 0, rows=rows.num_rows
     )
-
-
-def _size(tiers: Tables, kind: Kind, cluster: str) -> int:
-    table = tiers.table(kind.name)
-    if table is None:
-        return 0
-    actions = pa.table(table.get_add_actions(flatten=True))
-    mine = actions.filter(pc.equal(actions[f"partition.{CLUSTER}"], cluster))
-    return int(pc.sum(mine["size_bytes"]).as_py() or 0)
