@@ -47,6 +47,9 @@ from dashboard.presenters.naming import file_name
 
 Column = Any
 ROW_PX: Final = 29
+WRAPPED_ROW_PX: Final = 66
+"""Height of rows whose texts wrap: Streamlit wraps them in rows of more than 4rem."""
+
 TYPING_PAUSE: Final = "400ms"
 """A text that filters a table filters it after such a pause, without Enter."""
 
@@ -387,7 +390,7 @@ def table(
         selection: Which rows can be selected; ``None``: none.
         names: Of the rows, each once: the address keeps those of the selected ones, and they stay
             selected wherever their rows are. For one table of a page.
-        row_px: Height of a row; a higher one wraps its texts.
+        row_px: Height of a row; in one of :data:`WRAPPED_ROW_PX` texts wrap.
     Returns:
         Numbers of the selected rows.
     """

@@ -32,8 +32,7 @@ _FIRING_PX: Final = 320
 _PRESELECTED: Final = "_silence_preselected"
 """In the session: the alert that the form of a silence was opened for."""
 _LINE_LETTERS: Final = 40
-_MESSAGE_LETTERS: Final = 76
-_TWO_LINES_PX: Final = 48
+_MESSAGE_LETTERS: Final = 160
 _OTHERS_PX: Final = 300
 _SEVERITY: Final = tables.status("Severity", model.SEVERITIES.values())
 
@@ -72,7 +71,9 @@ def draw_firing(
     }
     rows = model.rows_of(alerts, silences, now)
     rows["message"] = tables.shortened(rows["message"], _MESSAGE_LETTERS)
-    row_px = _TWO_LINES_PX if rows["message"].str.len().max() > _LINE_LETTERS else tables.ROW_PX
+    row_px = (
+        tables.WRAPPED_ROW_PX if rows["message"].str.len().max() > _LINE_LETTERS else tables.ROW_PX
+    )
     selected = _table(config, alerts, rows, columns, "firing", _FIRING_PX, row_px)
     return alerts[selected or 0]
 

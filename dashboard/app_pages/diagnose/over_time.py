@@ -116,7 +116,8 @@ def _draw_found(diagnosis: PeriodDiagnosis, system: DiagnoseSystem, cluster: str
             {"minutes": tables.whole("Minutes"), "verdict": tables.words("Next round")},
             key="verdicts",
             alt="Next shedding decision by number of minutes",
-            height=tables.height_of(len(verdicts)),
+            height=tables.height_of(len(verdicts), tables.WRAPPED_ROW_PX),
+            row_px=tables.WRAPPED_ROW_PX,
         )
     events = model.event_rows(diagnosis)
     if not events.empty:

@@ -31,7 +31,6 @@ _MOST_ROWS_PX: Final = 420
 _DIALOG_PX: Final = 240
 _STEP_LETTERS: Final = 84
 _LINE_LETTERS: Final = 60
-_TWO_LINES_PX: Final = 46
 """Of a row whose texts are longer than that."""
 _LINES: Final = "_plan_lines"
 _LINES_PX: Final = 320
@@ -170,7 +169,7 @@ def draw_steps(preview: PegasusPreview) -> None:
         columns["copied_mb"] = tables.copied()
     columns["by_hand"] = st.column_config.TextColumn("Shell command", width=420)
     is_long = (rows["what"].str.len() > _STEP_LETTERS) | (rows["by_hand"].str.len() > _LINE_LETTERS)
-    row_px = _TWO_LINES_PX if is_long.any() else tables.ROW_PX
+    row_px = tables.WRAPPED_ROW_PX if is_long.any() else tables.ROW_PX
     tables.table(
         rows,
         columns,
