@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+
+import pyarrow as pa
 import pytest
 from fleet_builder import broker_names, make_snapshot
 from fleet_edit import edited, with_settings
@@ -9,9 +13,12 @@ from snapshot_site import Site, assert_calm, now, texts
 
 from core.pulsar.presets import Difference
 from core.pulsar.settings import SETTING_BY_KEY, SETTINGS, EffectiveSettings
-from dashboard import state
+from core.schemas.pulsar import BUNDLE_METRICS
+from core.snapshot import PulsarSnapshot
+from dashboard import services, state
 from dashboard.app_pages.pulsar.settings import model
 from dashboard.components.pulsar import changes_box
+from dashboard.queries.pulsar import snapshots
 
 HISTORY = "loadBalancerHistoryResourcePercentage"
 NIC = "loadBalancerOverrideBrokerNicSpeedGbps"
@@ -214,3 +221,20 @@ def test_a_change_without_effect_is_said_once_and_why_rebalance_cannot_try_it(si
     assert "Rebalance does not simulate these settings." in said
     on = site.open("settings", set=["loadBalancerSheddingEnabled=true"])
     assert "None, loadBalancerSheddingEnabled is false." in texts(on)
+
+
+@pytest.mark.parametrize(("minutes", "is_found"), [(1, False), (3, True)])
+def test_traffic_at_the_former_owner_is_no_finding_right_after_a_move(site, minutes, is_found):
+    before = make_snapshot(brokers=6, bundles=60, now=now() - timedelta(minutes=minutes))
+    bundle = before.bundles["bundle"][0].as_py()
+    source = before.bundles["owner"][0].as_py()
+    site.put(before)
+    later = make_snapshot(brokers=6, bundles=60, now=now())
+    target = next(name for name in NAMES if name != source)
+    moved = edited(later, "bundles", {bundle: {"owner": target}})
+    exposed = [{"bundle": bundle, "broker": source, "msg_rate_in": 90.0}]
+    tables = {**moved.tables, "bundle_metrics": pa.Table.from_pylist(exposed, BUNDLE_METRICS)}
+    site.put(PulsarSnapshot.build(replace(moved.manifest), tables))
+    stored = services.snapshot_store(services.load_config(site.config, ())).entries("fleet")[-1]
+    found = {one.code for one in snapshots.reading(stored).findings}
+    assert ("bundle_exposed_elsewhere" in found) is is_found

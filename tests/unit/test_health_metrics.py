@@ -220,3 +220,5 @@ def test_a_bundle_exposed_by_a_broker_that_does_not_own_it_is_found_unless_it_ju
     }
     moved = PulsarSnapshot.build(replace(snapshot.manifest), tables)
     assert not of_code(moved, "bundle_exposed_elsewhere")
+    after_unload = assess(snapshot, moved={bundle})
+    assert "bundle_exposed_elsewhere" not in {one.code for one in after_unload}

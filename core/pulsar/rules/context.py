@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,6 +31,8 @@ class HealthContext:
     """What was recorded of the cluster; ``None`` if no history was read."""
     earlier: Sequence[pa.Table] = ()
     """Brokers of the minutes before the snapshot, oldest first: what flickers is no finding."""
+    moved: Collection[str] = frozenset()
+    """Bundles whose owner changed in these minutes: their former owner still exposes them."""
 
     @property
     def target(self) -> Target:

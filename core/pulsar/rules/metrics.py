@@ -306,7 +306,7 @@ def exposed_elsewhere(context: HealthContext) -> Iterator[Finding]:
     owners = bundles["owner"].take(pa.array(at, mask=at < 0))
     rates = np.nan_to_num(column_values(table, "msg_rate_in"))
     strange = pc.fill_null(pc.not_equal(table["broker"], owners), fill_value=False)
-    moving = _moving(context.snapshot.brokers)
+    moving = _moving(context.snapshot.brokers).union(context.moved)
     for row in np.flatnonzero(strange.to_numpy() & (rates > 1.0)).tolist():
         bundle, broker, owner = (
             column[row].as_py() for column in (table["bundle"], table["broker"], owners)

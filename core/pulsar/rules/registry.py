@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -156,6 +156,7 @@ def assess(
     *,
     target: Target | None = None,
     bundles: BundleFacts | None = None,
+    moved: Collection[str] = frozenset(),
 ) -> tuple[Finding, ...]:
     """Judge one snapshot by every rule.
 
@@ -164,12 +165,15 @@ def assess(
         settings: The active settings; by default those of the snapshot.
         target: What counts as balanced; by default the cluster's own target.
         bundles: Who holds the bundles, where the snapshot does not.
+        moved: Bundles whose owner changed in the minutes before.
     Returns:
         Worst first, then in the order of the rules; at most
         :data:`core.findings.engine.MAX_OF_ONE_CODE` of one code, the rest counted in one more.
     """
     chosen = effective_settings(snapshot) if settings is None else settings
-    context = HealthContext(snapshot, chosen, measure(snapshot, chosen), target, bundles)
+    context = HealthContext(
+        snapshot, chosen, measure(snapshot, chosen), target, bundles, moved=moved
+    )
     found = (
         replace(one, area=area)
         for area, rules in RULES_BY_AREA.items()

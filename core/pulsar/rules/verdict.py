@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -54,6 +54,7 @@ def verdict_of(
     bundles: BundleFacts | None = None,
     past: RecordedPast | None = None,
     earlier: Sequence[pa.Table] = (),
+    moved: Collection[str] = frozenset(),
 ) -> Verdict:
     """Judge one snapshot by every rule, those of the settings doctor included.
 
@@ -67,10 +68,11 @@ def verdict_of(
         past: What was recorded of the cluster.
         earlier: Brokers of the minutes before the snapshot, oldest first; see
             :class:`core.pulsar.rules.context.HealthContext`.
+        moved: Bundles whose owner changed in the minutes before.
     """
     chosen = effective_settings(snapshot) if settings is None else settings
-    judge = partial(_judged, snapshot, chosen, target, bundles, past, earlier)
-    if all(one is None for one in (settings, target, bundles, past)) and not earlier:
+    judge = partial(_judged, snapshot, chosen, target, bundles, past, earlier, moved)
+    if all(one is None for one in (settings, target, bundles, past)) and not (earlier or moved):
         known: Verdict = snapshot.derived.get("verdict", judge)
         return known
     return judge()
@@ -83,8 +85,9 @@ def _judged(
     bundles: BundleFacts | None,
     past: RecordedPast | None,
     earlier: Sequence[pa.Table],
+    moved: Collection[str],
 ) -> Verdict:
-    health = assess(snapshot, chosen, target=target, bundles=bundles)
+    health = assess(snapshot, chosen, target=target, bundles=bundles, moved=moved)
     doctor = examine(snapshot, chosen, past, earlier).diagnoses
     found = worst_first((*health, *_problems_of_doctor(doctor, health)))
     case = _Case(snapshot, chosen, measure(snapshot, chosen), bundles is not None)

@@ -32,6 +32,8 @@ from dashboard.queries.snapshots import saved_snapshots, thinned, within
 MAX_READINGS: Final = 4
 _RECENT: Final = timedelta(minutes=10)
 _RECENT_POINTS: Final = 10
+_METRICS_LAG: Final = timedelta(minutes=2)
+"""So long a former owner may still expose the rates of a bundle."""
 MAX_TABLES: Final = 400
 MAX_SUMMARIES: Final = 512
 MAX_OFFERED: Final = 100
@@ -61,14 +63,25 @@ class Reading(PulsarFacts):
     @cached_property
     def cluster_verdict(self) -> Verdict:
         """The findings and the scope of the examination; computed once for every page."""
-        return verdict_of(self.snapshot, earlier=self.earlier_brokers)
+        return verdict_of(self.snapshot, earlier=self.earlier_brokers, moved=self._just_moved())
+
+    def _entries(self, span: timedelta) -> list[CachedSnapshot]:
+        """Return the saved snapshots of a span up to this one, oldest first."""
+        path = self.stored.path
+        saved = saved_snapshots(SnapshotStore(path.parent.parent), path.parent.name)
+        return within(saved.entries, self.stored.taken_at, span)
+
+    def _just_moved(self) -> frozenset[str]:
+        """Return the bundles whose owner changed since their metrics may have been read."""
+        entries = self._entries(_METRICS_LAG)
+        if self.snapshot.bundle_metrics.num_rows == 0 or len(entries) < 2:
+            return frozenset()
+        return frozenset(move.bundle for move in moves_seen([entries[0], self.stored]))
 
     @cached_property
     def earlier_brokers(self) -> list[pa.Table]:
         """Brokers of the saved snapshots of the minutes before it, oldest first."""
-        path = self.stored.path
-        saved = saved_snapshots(SnapshotStore(path.parent.parent), path.parent.name)
-        recent = thinned(within(saved.entries, self.stored.taken_at, _RECENT), _RECENT_POINTS)
+        recent = thinned(self._entries(_RECENT), _RECENT_POINTS)
         return [table for at, table in broker_history(recent) if at < self.stored.taken_at]
 
     @property
