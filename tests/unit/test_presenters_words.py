@@ -1,6 +1,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from threading import Barrier, Thread
+from types import SimpleNamespace
 
 import pytest
 from fleet_builder import NOON, make_snapshot
@@ -209,6 +210,12 @@ def test_every_broker_that_is_ruled_out_is_listed_by_name_with_the_reason():
     assert rows["broker"].tolist() == by_name(placement.ruled_out)
     assert rows["why"].all()
     assert unload.ruled_out_note(placement).endswith(".")
+
+
+def test_the_rules_that_exclude_brokers_are_named_in_plain_words_with_the_upstream_name():
+    reasons = {"b1:1": "applyNamespacePolicies: primary of 'x'", "b2:1": "AvgShedder: no pair"}
+    note = unload.ruled_out_note(SimpleNamespace(ruled_out=reasons))
+    assert note == "1 by isolation policies (applyNamespacePolicies), 1 by AvgShedder."
 
 
 # -- memo ------------------------------------------------------------------------------------------

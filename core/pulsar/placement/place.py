@@ -426,7 +426,9 @@ def explain(
         ruled_out=Reasons(partial(_ruled_out, context, selector, namespace, filtered, chances)),
         why=_why(context, selector, len(distribution), eligible.size),
         notes=(
-            *_notes(context, selector, filtered),
+            *_notes(
+                context, selector, filtered, is_certain=eligible.size == len(distribution) == 1
+            ),
             *_close_calls(context, selector, candidates, chances),
         ),
         scores=_finite_scores(eligible_names, scores[eligible]) if selector.score_label else {},
@@ -581,7 +583,7 @@ _REASONS: dict[str, Callable[[PlacementContext, int, Flags], ReasonOf]] = {
 
 
 def _notes(
-    context: PlacementContext, selector: Selector, filtered: FilterResult
+    context: PlacementContext, selector: Selector, filtered: FilterResult, *, is_certain: bool
 ) -> tuple[str, ...]:
     view = context.view
     notes = list(view.notes)
@@ -596,7 +598,8 @@ def _notes(
             "No broker passed the filters: all brokers that the policies allow are "
             "candidates again."
         )
-    if memory := selector.unknown_memory(context):
+    memory = selector.unknown_memory(context)
+    if memory and not is_certain:  # a single candidate needs no rates
         notes.append(memory)
     if (view.serves_persistent != view.serves_non_persistent)[context.usable].any():
         notes.append(

@@ -11,6 +11,17 @@ import pyarrow.compute as pc
 
 from core.plan.model import Plan
 from core.pulsar.placement import Placement
+from core.pulsar.placement.filters import (
+    ANTI_AFFINITY,
+    ANTI_AFFINITY_FILTER,
+    CLASS,
+    ISOLATION_FILTER,
+    MAX_SERVING,
+    MAX_TOPICS,
+    POLICIES,
+    TOPIC_COUNT,
+    VERSION,
+)
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.preview import Preview, StepPreview
 from core.pulsar.steps.base import policy_changes
@@ -183,13 +194,30 @@ def ruled_out_table(placement: Placement) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["broker", "why", "score"])
 
 
+_RULES: Final = {
+    POLICIES: "isolation policies",
+    ISOLATION_FILTER: "isolation policies",
+    ANTI_AFFINITY: "anti-affinity",
+    ANTI_AFFINITY_FILTER: "anti-affinity",
+    TOPIC_COUNT: "their number of topics",
+    MAX_TOPICS: "their number of topics",
+    MAX_SERVING: "their bundles of the namespace",
+    CLASS: "their load manager class",
+    VERSION: "their version",
+}
+"""Upstream name of a filter to what it goes by."""
+
+
 def ruled_out_note(placement: Placement) -> str:
     """Return the number of excluded brokers by rule."""
     rules: dict[str, int] = {}
     for reason in placement.ruled_out.values():
         rule = reason.partition(": ")[0]
         rules[rule] = rules.get(rule, 0) + 1
-    parts = ", ".join(f"{number:,} by {rule}" for rule, number in rules.items())
+    parts = ", ".join(
+        f"{number:,} by {_RULES[rule]} ({rule})" if rule in _RULES else f"{number:,} by {rule}"
+        for rule, number in rules.items()
+    )
     more = len(placement.ruled_out) - MAX_LISTED
     return (
         (parts or "No brokers excluded") + (f"; first {MAX_LISTED} shown" if more > 0 else "") + "."
