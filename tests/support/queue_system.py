@@ -23,11 +23,14 @@ from core.actions.ports import Action
 from core.actions.undo import check_undo, reason_of_undo
 from core.actions.windows import Window
 from core.errors import PlanConflictError
+from core.facts import NOTHING_ASSUMED, Assumed
 from core.findings.finding import Finding
+from core.findings.json import verdict_json
 from core.findings.verdict import Area, Verdict
 from core.gauges import Gauge
 from core.history.analysis.accuracy.shadow import NoShadow, Shadow
 from core.ids import SnapshotId
+from core.operations.operation import Answer
 from core.plan.model import Expected, Plan, PolicyRef, sealed
 from core.snapshot.model import Manifest, TableManifest
 from core.snapshot.record import SystemRecord, changing
@@ -435,3 +438,36 @@ class QueueConnector:
 
     def shadow(self, config, cluster) -> Shadow:
         return NoShadow()
+
+
+@dataclass(frozen=True)
+class QueueFacts:
+    """The facts of a snapshot: the module ``core.queues.facts`` of a system in the tree."""
+
+    snapshot: QueueSnapshot
+
+    @staticmethod
+    def load(directory: Path) -> QueueSnapshot:
+        return QueueSnapshot.load(directory)
+
+    @staticmethod
+    def facts(snapshot: QueueSnapshot, assumed: Assumed = NOTHING_ASSUMED) -> QueueFacts:
+        return QueueFacts(snapshot)
+
+    @staticmethod
+    def assumed(settings: Iterable[str], release: str | None) -> Assumed:
+        return NOTHING_ASSUMED
+
+
+@dataclass(frozen=True, eq=False)
+class QueueHealth(Answer):
+    """The answer of the system to ``health``."""
+
+    verdict: Verdict
+
+    def body(self) -> Mapping[str, Any]:
+        return verdict_json(self.verdict)
+
+
+def queue_health(facts: QueueFacts, request: Any, progress: Any) -> QueueHealth:
+    return QueueHealth(QUEUES.verdict(facts.snapshot))

@@ -14,13 +14,13 @@ import pytest
 
 import dashboard
 from core.units import visible
-from dashboard import serve
 from dashboard.charts.heatmap import HeatmapData, broker_heatmap
 from dashboard.charts.readable import readable
 from dashboard.cli.output import print_json, print_line
 from dashboard.components import words
 from dashboard.components.tables import inert
 from dashboard.legible import is_formula, legible, legible_frame, option, original
+from dashboard.serve import __main__ as serve
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 REVERSED = "broker-\u202egpj.exe:8080"

@@ -6,6 +6,7 @@ Capture, findings, plan file, preview, dry run, run, journal, undo, history, and
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -28,6 +29,7 @@ from core.actions.ports import Ports
 from core.actions.runs import fold
 from core.actions.views import RunView
 from core.errors import ConfigError
+from core.operations import health
 from core.plan.codec import dump_plan, load_plan
 from core.plan.describe import tally, things_done
 from core.plan.model import Plan
@@ -41,10 +43,12 @@ from tests.support.queue_system import (
     MoveQueue,
     QueueCluster,
     QueueConnector,
+    QueueFacts,
     QueueSnapshot,
     QueueStep,
     SetAuto,
     plan_of,
+    queue_health,
 )
 
 STEPS = StepRegistry(kind for system in (*SYSTEMS, QUEUES) for kind in system.steps)
@@ -212,7 +216,11 @@ class Console:
 
 
 @pytest.fixture
-def console(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Console:
+def console(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Console:
+    monkeypatch.setitem(sys.modules, "core.queues.facts", QueueFacts)
+    monkeypatch.setitem(health.OPERATION.answers, "queues", queue_health)
     return Console(tmp_path, capsys)
 
 
