@@ -58,12 +58,16 @@ def test_number_of_bundles_names_every_reason(site, fleet):
 
 def test_the_example_of_vivo_is_one_click_away(site, fleet):
     app = site.open("advisors", view="partitions")
-    next(one for one in app.button if one.label == "vivo: 30 over 180").click().run()
+    next(
+        one for one in app.button if one.label == "Example: 30 partitions, 180 bundles (vivo)"
+    ).click().run()
     assert_calm(app)
     said = texts(app)
     assert "30 partitions over 180 bundles: fullest bundle 4 partitions, 13.3%" in said
     assert "approx. 200 bundles per day" in said
-    next(one for one in app.button if one.label == "vivo: 120 over 180").click().run()
+    next(
+        one for one in app.button if one.label == "Example: 120 partitions, 180 bundles (vivo)"
+    ).click().run()
     assert "120 partitions over 180 bundles: fullest bundle 4 partitions, 3.3%" in texts(app)
 
 

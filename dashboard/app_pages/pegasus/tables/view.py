@@ -281,7 +281,7 @@ def table_columns(view: str, open_table: Callable[[str], None]) -> Columns:
     """Return the columns of one view; the name, which opens the table, is always first."""
     head = {
         "table": tables.opener("Table", f"_open_table_{view}", open_table),
-        "app_id": tables.whole("Id"),
+        "app_id": tables.whole("ID"),
         "partitions": tables.whole("Partitions"),
         "replica_count": tables.whole("Replicas", "Expected per partition."),
     }

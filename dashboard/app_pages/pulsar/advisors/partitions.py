@@ -97,7 +97,7 @@ def _examples() -> None:
             (120, "Four times the partitions, same bundles."),
         ):
             st.button(
-                f"vivo: {partitions} over 180",
+                f"Example: {partitions} partitions, 180 bundles (vivo)",
                 icon=":material/lightbulb:",
                 type="tertiary",
                 key=f"_vivo_over_{partitions}",
