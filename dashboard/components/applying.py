@@ -242,29 +242,9 @@ def _body(dialog: ApplyDialog) -> None:
 
 def _options(dialog: ApplyDialog) -> None:
     """No tooltips here: on the way of the Tab key they cover the reason above."""
-    limit = float(dialog.cluster.apply.pace_per_min)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.number_input(
-            f"Steps/min (max {limit:g})",
-            min_value=min(0.1, limit),
-            max_value=limit,
-            value=limit,
-            step=1.0 if limit >= 2.0 else 0.1,
-            format="%g",
-            key=PACE,
-            width=180,
-        )
-        least_s = float(dialog.cluster.apply.canary_s)
-        st.number_input(
-            "Canary observation (s)",
-            min_value=least_s,
-            max_value=MAX_CANARY_S,
-            value=least_s,
-            step=10.0,
-            format="%g",
-            key=CANARY,
-            width=220,
-        )
+        if len(dialog.plan.steps) > 1:
+            _pace(dialog)
         if dialog.pause is not None:
             why_not = page_access.plan_refusal(
                 dialog.config, dialog.plan, dialog.cluster.name, is_balancer_paused=True
@@ -274,6 +254,32 @@ def _options(dialog: ApplyDialog) -> None:
                 st.caption(words.plain(why_not))
     if dialog.pause is not None:
         st.caption(words.plain(dialog.pause.help))
+
+
+def _pace(dialog: ApplyDialog) -> None:
+    """Draw the rate of the steps and the observation of the first one."""
+    limit = float(dialog.cluster.apply.pace_per_min)
+    st.number_input(
+        f"Steps/min (max {limit:g})",
+        min_value=min(0.1, limit),
+        max_value=limit,
+        value=limit,
+        step=1.0 if limit >= 2.0 else 0.1,
+        format="%g",
+        key=PACE,
+        width=180,
+    )
+    least_s = float(dialog.cluster.apply.canary_s)
+    st.number_input(
+        "Canary observation (s)",
+        min_value=least_s,
+        max_value=MAX_CANARY_S,
+        value=least_s,
+        step=10.0,
+        format="%g",
+        key=CANARY,
+        width=220,
+    )
 
 
 def _confirmation(dialog: ApplyDialog) -> None:

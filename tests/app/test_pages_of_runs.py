@@ -170,7 +170,7 @@ def test_pause_is_not_offered_where_shedding_is_off_already(site, snapshot):
 def test_pace_and_pause_are_part_of_the_request(site):
     snapshot = with_settings(make_snapshot(brokers=6, bundles=60, now=now()), SHEDS)
     site.put(snapshot)
-    app = site.open("unload", bundles=movable(snapshot, 1))
+    app = site.open("unload", bundles=movable(snapshot, 2))
     apply_button(app).click().run()
     app.number_input(key="_apply_pace").set_value(2.5)
     app.checkbox(key="_apply_pause").check()
@@ -179,6 +179,13 @@ def test_pace_and_pause_are_part_of_the_request(site):
     options = entries(site)[0].record.event.options
     assert options.pace_per_min == 2.5
     assert options.pause_balancer
+
+
+def test_a_plan_of_one_step_has_no_pace(site, snapshot):
+    app = site.open("unload", bundles=movable(snapshot, 1))
+    apply_button(app).click().run()
+    assert_calm(app)
+    assert not {"_apply_pace", "_apply_canary"} & {one.key for one in app.number_input}
 
 
 # -- when it must not be applied -------------------------------------------------------------------
