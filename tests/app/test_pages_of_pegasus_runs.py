@@ -198,7 +198,7 @@ def test_undo_of_what_is_as_it_was_is_refused_with_the_reason(site, plan):
     done_story(site, plan)
     app = site.open("pegasus_undo", undo=RUN)
     assert_calm(app)
-    assert "undone. 2.1" in texts(app)
+    assert "2.1 is already as before" in texts(app)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_the_header_of_a_run_is_that_of_its_cluster_whatever_was_chosen_before(s
     done_story(site, plan)
     app = site.open("run", run=RUN, cluster="fleet")
     assert_calm(app)
-    assert app.selectbox(key="cluster").options == ["peg"]
+    assert app.selectbox(key="cluster").options == ["peg · Pegasus"]
     assert app.selectbox(key="cluster").value == "peg"
 
 
