@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from core.plan.model import Plan
 from core.pulsar.measures import owned_bundle_counts
-from core.pulsar.steps.unload import UnloadBundle
 from core.snapshot import PulsarSnapshot
 from core.units import datetime_to_ms
 
@@ -35,7 +34,7 @@ def drained_by(plans: Iterable[Plan]) -> frozenset[str]:
     """
     found: set[str] = set()
     for plan in plans:
-        owners = {step.owner if isinstance(step, UnloadBundle) else None for step in plan.steps}
+        owners = {step.owner if step.is_placed_by_cluster else None for step in plan.steps}
         if plan.undoes is None and len(plan.steps) >= _FEWEST and len(owners) == 1:
             found |= owners - {None}  # type: ignore[arg-type]  # None is taken out
     return frozenset(found)
