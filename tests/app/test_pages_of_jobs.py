@@ -250,12 +250,12 @@ def test_the_grid_says_how_much_it_is_and_asks_exactly_that(site):
     assert not app.error
     tried = app.multiselect(key="shedding").value
     assert tried == [*(one.name for one in strategies_run_by("modular")), "Optimizer", "none"]
-    count = len(tried) + 1
-    assert f"{count} candidates on" in texts(app), "the recorded settings are always replayed"
+    counted = f"{len(tried)} candidates and the recorded settings on"
+    assert counted in texts(app), "the recorded settings are always replayed"
     app.button(key="_preset_Settings of ThresholdShedder").click().run()
     assert_calm(app)
     assert f"grid_{KEY}" in app.session_state
-    assert "candidates on" in texts(app)
+    assert "candidates and the recorded settings on" in texts(app)
     app.multiselect(key=f"grid_{KEY}").set_value(["5", "many"]).run()
     assert "must be a whole number, not 'many'" in texts(app)
     assert app.button(key="_start_backtest").disabled
