@@ -42,7 +42,7 @@ def apply(tab, button, bundles, reason, observe_s=None):
     page = tab.page
     page.get_by_role("button", name=button).click(timeout=SNAPSHOT_S)
     dialog = page.get_by_role("dialog")
-    send = dialog.get_by_role("button", name=re.compile(f"^Unload {bundles}"))
+    send = dialog.get_by_role("button", name=re.compile(f"^(Unload|Move) {bundles}"))
     field = dialog.get_by_label("Reason (recorded")
     expect(field).to_be_focused()
     page.keyboard.type(reason)

@@ -152,6 +152,7 @@ def test_hours_are_those_of_the_snapshots(seed, every_s, restart_at) -> None:
         assert whole(store) == before
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(2), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.data())
 def test_late_minutes_recompute_exactly_their_hours(seed, data) -> None:

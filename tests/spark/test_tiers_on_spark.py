@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from history_rows import CLUSTER, recorded, store_in
 from history_worlds import pegasus_minutes, pulsar_minutes
 
@@ -14,6 +15,7 @@ from core.units import datetime_to_ms
 HOUR_MS = 3_600_000
 
 
+@pytest.mark.slow
 def test_hours_of_spark_are_those_of_one_process(spark, tmp_path) -> None:
     store = store_in(tmp_path)
     minutes = pulsar_minutes(3, 75)
@@ -25,6 +27,7 @@ def test_hours_of_spark_are_those_of_one_process(spark, tmp_path) -> None:
     assert SparkTiers(spark)(store, CLUSTER, SYSTEM_TIERS["pulsar"], hours).equals(here)
 
 
+@pytest.mark.slow
 def test_a_turn_on_spark_commits_what_a_turn_in_process_verifies(spark, tmp_path) -> None:
     store = store_in(tmp_path)
     minutes = pegasus_minutes(5, 30)

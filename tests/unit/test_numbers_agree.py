@@ -416,6 +416,12 @@ OF_PULSAR: dict[str, dict[str, Callable[[Pulsar], Any]]] = {
     },
 }
 
+
+def band_in(note: str) -> str:
+    """Return the target of a note such as ``target ±10% · node-1:34801``."""
+    return next(word for word in note.split() if word.startswith("±"))
+
+
 OF_PEGASUS: dict[str, dict[str, Callable[[Pegasus], Any]]] = {
     "nodes": {
         "Cluster": lambda one: int(one.page["Nodes alive"].value.split()[-1]),
@@ -444,7 +450,7 @@ OF_PEGASUS: dict[str, dict[str, Callable[[Pegasus], Any]]] = {
         ),
     },
     "max deviation of primaries": {
-        "Cluster": lambda one: one.page["Primaries"].value,
+        "Cluster": lambda one: "±" + one.page["Primaries"].value.lstrip("+-"),
         "Cluster, table": lambda one: format_band(
             np.nanmax(np.abs(one.nodes["primaries_deviation"])) / 100
         ),
@@ -455,8 +461,8 @@ OF_PEGASUS: dict[str, dict[str, Callable[[Pegasus], Any]]] = {
         ),
     },
     "target": {
-        "Cluster": lambda one: one.page["Primaries"].note.split()[-1],
-        "Cluster, replicas": lambda one: one.page["Replicas"].note.split()[-1],
+        "Cluster": lambda one: band_in(one.page["Primaries"].note),
+        "Cluster, replicas": lambda one: band_in(one.page["Replicas"].note),
         "Fleet": lambda one: format_band(one.row.target_ratio),
         "health --json": lambda one: format_band(one.health["target_percent"] / 100),
         "findings": lambda one: next(

@@ -13,7 +13,7 @@ SCRIPT = """
 import sys
 
 from dashboard.cli.supervisor import Supervisor
-from dashboard.cli import main, demo, parts, supervisor
+from dashboard.cli import main, demo, supervisor
 from dashboard.cli.pulsar import sandbox
 from dashboard.cli.pegasus import sandbox
 from dashboard import services
