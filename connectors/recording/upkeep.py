@@ -22,6 +22,7 @@ from core.units import datetime_to_ms
 LOCK_FILE: Final = "history-upkeep.lock"
 _FIRST_S: Final = 300.0
 _ENDS_WITHIN_S: Final = 2.0
+_ANY_AGE: Final = timedelta(days=36_500)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,8 @@ def keep_in_order(
 ) -> UpkeepResult:
     """Compact the history of a cluster, roll it up, and drop what is too old or too much.
 
-    Limits hold even where minutes cannot be rolled up: a full disk would lose the next ones.
+    While minutes cannot be rolled up, none is dropped for its age. The limit of the size holds all
+    the same: a full disk would lose the next ones.
 
     Args:
         store: The history.
@@ -72,6 +74,8 @@ def keep_in_order(
             tiers.keep_in_order(store, cluster, now_ms, pipeline.hours_max_age_days)
         except OpsError as exc:
             failure = exc
+    if failure is not None:
+        max_age = _ANY_AGE
     days = [] if jump else store.retain(cluster, now, max_age, limits.max_bytes)
     held = sum(size.bytes for size in store.sizes(cluster).values())
     return UpkeepResult(hours, tuple(days), held, str(jump or ""), rolled_up, failure)

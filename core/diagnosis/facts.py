@@ -20,9 +20,9 @@ from core.units import pluralize
 MAX_TITLES: Final = 2
 """Kinds of facts that the headline names."""
 
-_AFTER_PROVEN: Final = ("load", "settings", "policies", "capacity")
+_AFTER_PROVEN: Final = ("load", "settings", "policies")
 """Areas whose warnings without a cost follow the causes that a simulation proves: a setting that
-contradicts another one, or a process next to a broker, is seldom what makes the load uneven."""
+contradicts another one is seldom what makes the load uneven."""
 
 
 class ExplainedFindings(NamedTuple):
@@ -33,6 +33,7 @@ class ExplainedFindings(NamedTuple):
         by_cause: Code of a proven cause to the codes of the findings that it explains.
         by_object: Code of a proven cause to the codes that it explains of its own objects only.
         by_completion: Codes that any cause explains whose fix gives bundles or partitions a server.
+        after_proven: Codes of observations that follow the proven causes unless they cost clients.
         unit: What its servers serve, a singular noun.
     """
 
@@ -40,6 +41,7 @@ class ExplainedFindings(NamedTuple):
     by_cause: Mapping[str, Collection[str]]
     by_object: Mapping[str, Collection[str]] = MappingProxyType({})
     by_completion: Collection[str] = ()
+    after_proven: Collection[str] = ()
     unit: str = "bundle"
 
 
@@ -66,7 +68,7 @@ def with_facts(
     ]
     causes += _facts(open_findings)
     completing = list(itertools.takewhile(_completes, causes))
-    return tuple(sorted(causes, key=lambda one: _turn(one, is_first=one in completing)))
+    return tuple(sorted(causes, key=lambda one: _turn(one, explained, is_first=one in completing)))
 
 
 def headline(causes: Sequence[Cause], load: str) -> str:
@@ -174,10 +176,13 @@ def _completes(cause: Cause) -> bool:
     return cause.effect is not None and cause.effect.is_more_complete
 
 
-def _turn(cause: Cause, *, is_first: bool) -> tuple[int, int, tuple[int, ...]]:
+def _turn(
+    cause: Cause, explained: ExplainedFindings, *, is_first: bool
+) -> tuple[int, int, tuple[int, ...]]:
     """Sort key: what costs clients, what a simulation proves, settings that contradict."""
     if cause.effect is not None and not is_first:
         return (1, 0, ())
     is_costly = cause.severity == "error" or cause.cost != FREE
-    place = 2 if cause.area in _AFTER_PROVEN and not is_costly else 0
+    is_later = cause.area in _AFTER_PROVEN or cause.code in explained.after_proven
+    place = 2 if is_later and not is_costly else 0
     return (place, SEVERITIES.index(cause.severity), tuple(-one for one in cause.cost.rank))

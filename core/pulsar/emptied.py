@@ -61,7 +61,7 @@ def with_emptied(
         snapshot: A new one.
         before: The one before it; ``None`` if there is none.
         plans: Returns the plans that were executed between two moments; called only if a broker
-            became empty. ``None``: no broker is drained anew.
+            became empty. ``None``: no broker becomes drained.
     """
     if before is None or not snapshot.bundles.num_rows:
         return snapshot

@@ -77,6 +77,20 @@ def test_upkeep_rolls_up_before_it_drops(store) -> None:
     assert (state.hours, state.days) == (1, 1)
 
 
+def test_minutes_that_are_not_rolled_up_are_dropped_for_their_size_only(store, monkeypatch) -> None:
+    def fails(*_: object) -> None:
+        raise HistoryError("The tiers cannot be written.")
+
+    monkeypatch.setattr(pipeline, "roll_up", fails)
+    now = SNAPSHOTS[-1].manifest.taken_at + timedelta(hours=30)
+    limits = History(max_age_days=0.5)
+    done = keep_in_order(store, CLUSTER, limits, now, Pipeline())
+    assert done.days == ()
+    assert done.not_rolled_up is not None
+    small = History(max_age_days=0.5, max_bytes=1)
+    assert keep_in_order(store, CLUSTER, small, now, Pipeline()).days == ("2026-11-21",)
+
+
 def test_upkeep_can_leave_the_tiers_to_others(store) -> None:
     now = SNAPSHOTS[-1].manifest.taken_at + timedelta(hours=4)
     assert keep_in_order(store, CLUSTER, History(), now, Pipeline(is_enabled=False)).rolled_up == 0

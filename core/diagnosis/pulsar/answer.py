@@ -32,6 +32,7 @@ from core.pulsar.load import usage_sources
 from core.pulsar.measures import cluster_target, measure
 from core.pulsar.owners import ORPHANED, STUCK
 from core.pulsar.presets import upstream_words
+from core.pulsar.rules.doctor.examine import OF_HOSTS
 from core.pulsar.rules.verdict import verdict_of
 from core.pulsar.served import unregistered_words
 from core.pulsar.settings import SETTING_BY_KEY
@@ -82,6 +83,7 @@ EXPLAINED: Final = ExplainedFindings(
         "limits_differ": ("limits_differ",),
         "load_managers_differ": ("mixed_load_managers",),
     },
+    after_proven=OF_HOSTS,
     by_object={"stale_owner": ("broker_dead", "broker_suspected_dead", "broker_unregistered")},
 )
 """What is the uneven load itself, and what a proven cause says already."""

@@ -1,8 +1,8 @@
 """SQL of a tier: samples of the minutes, partial results of a period, and its rows.
 
-One text for every engine. It uses what DuckDB and Spark define alike: sums of whole numbers, one
-operation on doubles at a time, and bins by shifting bits. Only quoting and lists differ
-(:class:`Dialect`).
+One text for every engine. It uses what DuckDB and Spark define in the same way: sums of whole
+numbers, one operation on doubles at a time, and bins by shifting bits. Only quoting and lists
+differ (:class:`Dialect`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from core.history.store.layout import HOUR_MS
 from core.history.tiers.model import (
     BAND,
     BIN_BITS,
@@ -22,7 +23,6 @@ from core.history.tiers.model import (
     TierSubject,
 )
 
-HOUR_MS: Final = 3_600_000
 MINUTE_MS: Final = 60_000
 _MOST: Final = 10**14
 """Samples of so many or more (100 GB/s) are not measured but wrong: unknown."""
@@ -57,13 +57,7 @@ def views(system: SystemTiers, dialect: Dialect) -> Iterator[tuple[str, str]]:
     ``tier_rows_<kind>`` for each subject with rows.
     """
     yield "tier_numbered", _NUMBERED
-    yield (
-        "tier_recorded",
-        (
-            "SELECT cluster, starts_at, CAST(count(*) AS BIGINT) AS recorded FROM tier_numbered "
-            "WHERE is_counted GROUP BY cluster, starts_at"
-        ),
-    )
+    yield "tier_recorded", _RECORDED
     for subject in system.subjects:
         if subject.rows:
             is_filled = subject.rows.endswith("_loads")
@@ -169,7 +163,7 @@ def _load(system: SystemTiers) -> str:
     return f"""
 SELECT t.cluster AS cluster, t.minute AS minute, t.total AS total, t.known AS known,
   t.servers AS servers,
-  max(abs(CAST({flow} AS DOUBLE) * t.known - CAST(t.total AS DOUBLE))) AS farthest
+  max(abs(CAST({flow} AS DOUBLE) * t.known - CAST(t.total AS DOUBLE))) AS largest
 FROM tier_samples_{system.server.kind} s JOIN (
   SELECT cluster, minute, CAST(sum({system.flow}) AS BIGINT) AS total,
     CAST(count({system.flow}) AS DOUBLE) AS known, CAST(count(*) AS BIGINT) AS servers
@@ -179,12 +173,12 @@ GROUP BY t.cluster, t.minute, t.total, t.known, t.servers"""  # noqa: S608  # na
 
 
 def _fleet(system: SystemTiers) -> str:
-    ratio = "l.farthest / CAST(l.total AS DOUBLE)"
+    ratio = "l.largest / CAST(l.total AS DOUBLE)"
     return f"""
 SELECT m.cluster AS cluster, m.starts_at AS starts_at, '' AS subject, m.minute AS minute,
   l.total AS {system.flow}, coalesce(l.servers, 0) AS servers,
   CASE WHEN l.total > 0 THEN CAST(floor({ratio} * 1000000e0 + 0.5e0) AS BIGINT) END AS deviation,
-  CASE WHEN l.total > 0 THEN CASE WHEN l.farthest > {BAND}e0 * CAST(l.total AS DOUBLE)
+  CASE WHEN l.total > 0 THEN CASE WHEN l.largest > {BAND}e0 * CAST(l.total AS DOUBLE)
     THEN 1 ELSE 0 END END AS outside
 FROM tier_numbered m LEFT JOIN tier_load l ON l.cluster = m.cluster AND l.minute = m.minute
 WHERE m.is_counted"""  # noqa: S608  # names of ours

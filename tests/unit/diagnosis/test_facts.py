@@ -58,7 +58,8 @@ def test_facts_are_ranked_by_severity_then_by_what_they_cost():
         ("measurements", {}, 0),
         ("settings", {}, 1),
         ("policies", {}, 1),
-        ("capacity", {}, 1),
+        ("measurements", {"code": "observed"}, 1),
+        ("measurements", {"code": "observed", "severity": "error"}, 0),
         ("policies", {"cost": Cost(topics=3)}, 0),
         ("settings", {"severity": "error"}, 0),
     ],
@@ -66,8 +67,11 @@ def test_facts_are_ranked_by_severity_then_by_what_they_cost():
 def test_a_fact_comes_before_what_a_simulation_proves_unless_it_is_a_mere_contradiction(
     area, more, place
 ):
-    causes = with_facts([proven("threshold")], verdict(finding("fact", area=area, **more)), NONE)
-    assert codes(causes).index("fact") == place
+    code = more.pop("code", "fact")
+    explained = NONE._replace(after_proven=("observed",))
+    found = verdict(finding(code, area=area, **more))
+    causes = with_facts([proven("threshold")], found, explained)
+    assert codes(causes).index(code) == place
 
 
 def test_bundles_that_a_proven_cause_gives_a_broker_come_with_its_cost():
@@ -112,11 +116,12 @@ def test_headline_names_two_kinds_and_counts_the_others():
 
 
 def test_the_problem_comes_first_where_its_cause_is_proven():
-    seen = verdict(finding("host_load", area="capacity"))
+    seen = verdict(finding("host_load", area="measurements"))
+    beside = NONE._replace(after_proven=("host_load",))
     load = "Max deviation is 122%, and shedding is off."
-    causes = with_facts([proven("shedding_off")], seen, NONE)
+    causes = with_facts([proven("shedding_off")], seen, beside)
     assert headline(causes, load) == f"{load} Also seen: 1 warning: host_load."
-    only_seen = with_facts((), seen, NONE)
+    only_seen = with_facts((), seen, beside)
     assert headline(only_seen, load) == f"1 warning: host_load. {load}"
     assert headline((), load) == load
 

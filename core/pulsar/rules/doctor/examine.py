@@ -48,7 +48,7 @@ _BY_SETTINGS: Final = ("settings", "policies")
 """Areas whose evidence is what settings are; that of the others is what was measured."""
 
 
-_OF_HOSTS: Final = ("foreign_load", "cpu_off_traffic")
+OF_HOSTS: Final = ("foreign_load", "cpu_off_traffic")
 """Findings about the load of a broker's host: its page lists them, and Brokers."""
 
 
@@ -73,7 +73,7 @@ class Examination:
     @property
     def of_settings(self) -> tuple[Finding, ...]:
         """All but the problems of a broker's host, which no setting fixes."""
-        return tuple(one for one in self.diagnoses if one.code not in _OF_HOSTS)
+        return tuple(one for one in self.diagnoses if one.code not in OF_HOSTS)
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
