@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import getpass
 import json
-import os
 import re
 import secrets
 import tempfile
@@ -23,7 +22,7 @@ import job_stories
 import pytest
 import time_machine
 from fleet_builder import make_history
-from frozen_texts import assert_frozen, names_in
+from frozen_texts import assert_frozen_by_test, names_in
 from history_rows import recorded, store_in
 from page_frames import recording
 from pegasus_snapshots import snapshot_of, whole
@@ -174,17 +173,9 @@ def test_a_page_says_what_it_said(
         assert_calm(app)
         parts += [*([f"## {view}"] if view else []), *written(app)]
         behind += [*([f"## {view}\n"] if view else []), frames.text()]
-    _compare({FOLDER: "\n".join(parts) + "\n", FRAMES: "\n".join(behind)}, f"{page}.txt")
-
-
-def _compare(texts: dict[Path, str], name: str) -> None:
-    """Compare texts with the frozen ones, or write them."""
-    if os.environ.get("TRIMTAB_WRITE_WORDING"):
-        for folder, text in texts.items():
-            folder.mkdir(exist_ok=True)
-            (folder / name).write_text(text, encoding="utf-8")
-    for folder, text in texts.items():
-        assert_frozen(folder, {name: text}, name, RENEW)
+    assert_frozen_by_test(
+        {FOLDER: "\n".join(parts) + "\n", FRAMES: "\n".join(behind)}, f"{page}.txt", RENEW
+    )
 
 
 @pytest.mark.parametrize(("page", "views"), RESULTS.items())
@@ -201,7 +192,7 @@ def test_tables_of_results_are_as_they_were(
             app = made.open(page, job=job_id, **({"view": view} if view else {}))
             assert_calm(app)
             behind += [*([f"## {view}\n"] if view else []), frames.text()]
-    _compare({FRAMES: "\n".join(behind)}, f"{page}-result.txt")
+    assert_frozen_by_test({FRAMES: "\n".join(behind)}, f"{page}-result.txt", RENEW)
 
 
 def test_no_wording_is_kept_of_a_page_that_is_gone() -> None:

@@ -11,8 +11,9 @@ After a wanted change write them anew, and read the difference in Git::
     python tests/frozen/answers.py freeze            # all, or the folders that are named
     python tests/frozen/answers.py write FOLDER      # elsewhere: to compare two checkouts
 
-``freeze pages`` writes what pages say and show, which is frozen next to their tests, see
-``tests/app/test_wording_of_pages.py``; ``freeze`` alone does so, too.
+Two more are frozen next to their tests: ``freeze pages`` writes what pages say and show, see
+``tests/app/test_wording_of_pages.py``, and ``freeze reports`` the answer to each public report, see
+``tests/reports``. ``freeze`` alone does all.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
@@ -32,15 +33,18 @@ sys.path[:0] = [str(TESTS / "support"), str(TESTS.parent)]
 from frozen_cases import Case, cases, groups  # noqa: E402  # after the path
 from frozen_files import file_texts  # noqa: E402  # after the path
 from frozen_schemas import schema_texts  # noqa: E402  # after the path
-from frozen_texts import assert_frozen, freeze  # noqa: E402  # after the path
+from frozen_texts import WRITE, assert_frozen, freeze  # noqa: E402  # after the path
 from frozen_world import command, inside, make, masked, still  # noqa: E402  # after the path
 
 HERE = Path(__file__).parent
 ANSWERS = HERE / "answers"
 
 
-PAGES = "pages"
-"""What pages say and show, next to the frozen texts of this folder."""
+BY_TESTS = {
+    "pages": ["app/test_wording_of_pages.py"],
+    "reports": ["reports"],
+}
+"""Frozen texts next to the tests that write them."""
 
 
 def assert_answers(name: str, world: Path, folder: Path) -> None:
@@ -94,19 +98,19 @@ FROZEN: Mapping[str, Callable[[Path, Path], Mapping[str, str]]] = {
 """By the folder of the frozen texts: what makes them of the world, in an empty folder."""
 
 
-def _freeze_pages() -> None:
-    test = TESTS / "app" / "test_wording_of_pages.py"
-    words = [sys.executable, "-m", "pytest", "-q", str(test)]
-    subprocess.run(words, check=True, env=os.environ | {"TRIMTAB_WRITE_WORDING": "1"})
+def _freeze_by_tests(paths: Sequence[str]) -> None:
+    words = [sys.executable, "-m", "pytest", "-q", *(str(TESTS / one) for one in paths)]
+    subprocess.run(words, check=True, env=os.environ | {WRITE: "1"})
 
 
 def main(arguments: list[str]) -> int:
     """Write the frozen texts."""
     match arguments:
-        case ["freeze", *names] if set(names) <= {*FROZEN, PAGES}:
+        case ["freeze", *names] if set(names) <= {*FROZEN, *BY_TESTS}:
             target, wanted = HERE, [one for one in FROZEN if one in names or not names]
-            if PAGES in names or not names:
-                _freeze_pages()
+            for name, paths in BY_TESTS.items():
+                if name in names or not names:
+                    _freeze_by_tests(paths)
         case ["write", given]:
             target, wanted = Path(given), list(FROZEN)
         case _:

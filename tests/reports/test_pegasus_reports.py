@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from report_answers import is_right
+from report_answers import assert_diagnosis_frozen, is_right
 from report_pegasus import earlier_of_report, pegasus_reports, snapshot_of_report
 from test_reports import proven
 
@@ -24,12 +24,14 @@ def named(reports):
 @named(CASES)
 def test_the_established_cause_is_named_first_and_its_fix_helps(report):
     earlier = earlier_of_report(report)
-    causes = diagnose(snapshot_of_report(report), REQUEST, earlier=earlier).causes
+    found = diagnose(snapshot_of_report(report), REQUEST, earlier=earlier)
+    causes = found.causes
     assert causes
     assert is_right(report, causes[0])
     for cause in proven(causes):
         assert cause.effect.is_better
         assert cause.effect.after.converges
+    assert_diagnosis_frozen(f"pegasus/{report.name}", found)
 
 
 @named(CONTROLS)
@@ -37,6 +39,7 @@ def test_a_healthy_cluster_has_no_cause(report):
     found = diagnose(snapshot_of_report(report), REQUEST)
     assert {one.code for one in found.causes} == set(report.facts["expected"].get("findings", ()))
     assert bool(found.problem) == bool(found.causes)
+    assert_diagnosis_frozen(f"pegasus/{report.name}", found)
 
 
 @named(CASES)

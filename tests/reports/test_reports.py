@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from report_answers import Answered, is_right
+from report_answers import Answered, assert_diagnosis_frozen, is_right
 from report_cluster import all_reports
 
 from core.diagnosis.model import one_per_fix
@@ -42,6 +42,7 @@ def test_the_established_cause_is_named_first_and_no_fix_makes_it_worse(report):
         assert not cause.effect.is_harmful
         assert cause.effect.after.converges
     assert one_per_fix(proven(causes)) == tuple(proven(causes))
+    assert_diagnosis_frozen(f"pulsar/{report.name}", found)
 
 
 @pytest.mark.parametrize("report", CONTROLS, ids=lambda report: report.name)
@@ -49,6 +50,7 @@ def test_a_healthy_cluster_has_no_cause(report):
     found = diagnose(report.snapshot(), REQUEST)
     assert {one.code for one in found.causes} == set(report.facts["expected"].get("findings", ()))
     assert bool(found.problem) == bool(found.causes)
+    assert_diagnosis_frozen(f"pulsar/{report.name}", found)
 
 
 @pytest.mark.parametrize("report", CASES, ids=lambda report: report.name)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from report_answers import assert_answer_frozen
 from report_cluster import DUMPS, NOW, REPORTS
 
 from core.findings.finding import Finding
@@ -45,6 +46,7 @@ def test_the_doctor_finds_what_is_established_and_nothing_else(path, tmp_path):
     found = warnings_of(facts, tmp_path)
     assert {one.code for one in found} == set(expected["findings"])
     assert set(expected.get("keys", ())) <= {key for one in found for key in one.keys}
+    assert_answer_frozen(f"settings/{path.stem}", found)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

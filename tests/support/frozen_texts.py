@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import shutil
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 
 RENEW = "python tests/frozen/answers.py freeze"
+WRITE = "TRIMTAB_WRITE_WORDING"
+"""Set by ``freeze pages`` and ``freeze reports``: tests write their texts, then compare them."""
+
 _MAX_LINES = 60
 
 
@@ -38,6 +42,24 @@ def assert_frozen(
         parts += ["", *_difference(different[0], read[different[0]], texts[different[0]])]
     parts += ["", f"If this is wanted, run `{renew}` and read the difference in Git."]
     raise AssertionError("\n".join(parts))
+
+
+def assert_frozen_by_test(
+    texts: Mapping[Path, str], name: str, renew: str, under: str = ""
+) -> None:
+    """Compare the texts of one test with the frozen ones, or write them.
+
+    Args:
+        texts: By the folder of the frozen texts.
+        name: Path of the file in each of the folders.
+        renew: The command that writes them anew.
+    """
+    if os.environ.get(WRITE):
+        for folder, text in texts.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text, encoding="utf-8")
+    for folder, text in texts.items():
+        assert_frozen(folder, {name: text}, name, renew)
 
 
 def names_in(folder: Path) -> set[str]:

@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from report_cluster import Report, all_reports
+import msgspec
+from frozen_texts import RENEW, assert_frozen_by_test
+from report_cluster import REPORTS, Report, all_reports
 from report_pegasus import earlier_of_report, pegasus_reports, snapshot_of_report
 
 from core.diagnosis.model import Cause, Diagnosis
 from core.diagnosis.request import DiagnoseRequest
 from core.diagnosis.systems import diagnose
+
+_FROZEN = ("problem", "subject", "outlook", "notes", "tried", "refuted", "target_ratio", "causes")
+
+
+def assert_diagnosis_frozen(name: str, found: Diagnosis) -> None:
+    """Compare a diagnosis, apart from its verdict and its time, with the frozen one."""
+    assert_answer_frozen(name, {field: getattr(found, field) for field in _FROZEN})
+
+
+def assert_answer_frozen(name: str, answer: Mapping[str, Any] | Sequence[Any]) -> None:
+    """Compare the answer to a report with the frozen one.
+
+    Args:
+        name: Of the report: system and name of its file.
+        answer: Dataclasses in it become objects.
+    """
+    plain = msgspec.to_builtins(answer, enc_hook=_plain)
+    plain = json.loads(json.dumps(plain), parse_float=lambda digits: float(f"{float(digits):.9g}"))
+    text = json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
+    renew = f"{RENEW} reports"
+    assert_frozen_by_test({REPORTS / "answers": text}, f"{name}.json", renew)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else dict(value)
 
 
 def is_right(report: Report, cause: Cause) -> bool:
