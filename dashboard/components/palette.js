@@ -1,6 +1,6 @@
 // The command palette: opens at once in the browser, searches what it has, and asks the server for
 // objects of the snapshot. Keys typed in it never reach the page, whose own shortcuts rerun it.
-const SHOWN = 6
+const SHOWN = 8
 const WAIT_MS = 120
 // A choice that is sent while the page draws itself is lost with the fragment it was sent for.
 const RETRY_MS = 1500
@@ -136,11 +136,6 @@ function setUp(root, panel) {
       if (event.target === one) one.close() // the backdrop
     }
     one.onclose = () => opener?.focus?.()
-  }
-  root.querySelector("#theme").onclick = () => {
-    input.value = "theme"
-    input.oninput()
-    input.focus()
   }
   help.querySelector("button").onclick = () => help.close()
   root.querySelector("#open").onclick = () => open(dialog)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from core.snapshot.store import CachedSnapshot
     from dashboard.services import Cluster, Config
 
-MAX_HITS: Final = 6
+MAX_HITS: Final = 8
 MAX_OTHERS: Final = 8
 """Clusters that are searched where the chosen one has nothing of the name."""
 _KEY: Final = "palette"
@@ -52,7 +52,7 @@ _ICONS: Final = {
     "action": "bolt",
 }
 SHORTCUTS: Final = {
-    "Ctrl+K, /": "Search pages, objects and actions",
+    "Ctrl+K, /": "Search pages, objects, actions and themes",
     "\u2191 \u2193, Enter": "Choose and open",
     "Escape": "Close",
     "Enter, Space": "In a table: activate a button, select a row",
@@ -72,10 +72,9 @@ _HTML: Final = f"""
 <dialog id="palette" aria-label="Search">
   <input type="text" role="combobox" aria-label="Page, object or action" aria-expanded="true"
     aria-controls="options" aria-autocomplete="list" autocomplete="off" spellcheck="false"
-    placeholder="Page, object or action">
+    placeholder="Page, object, action or theme">
   <ul id="options" role="listbox" aria-label="Results"></ul>
   <p id="none" hidden>No results</p>
-  <button id="theme" type="button">Theme</button>
 </dialog>
 <dialog id="shortcuts" aria-label="Keyboard shortcuts">
   <h2>Keyboard shortcuts</h2>

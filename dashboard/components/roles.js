@@ -11,6 +11,20 @@ function mendRoles() {
   }
 }
 
+// A box that takes free text offers it as "Add: text" whatever it is; a time is gone to.
+function nameTypedOptions() {
+  for (const option of document.querySelectorAll('[role="option"]')) {
+    const texts = document.createTreeWalker(option, NodeFilter.SHOW_TEXT)
+    while (texts.nextNode()) {
+      const typed = texts.currentNode.data.match(/^Add: (.+)$/s)?.[1]
+      if (!typed) continue
+      const isTime = document.querySelector('input[aria-label^="Time (UTC)"][aria-expanded="true"]')
+      const label = isTime && /^[-\d]/.test(typed) ? `Go to ${typed} UTC` : `Use ${typed}`
+      texts.currentNode.data = label.replace(/^Go to (-.*) UTC$/, "Go to $1")
+    }
+  }
+}
+
 // Popovers and dialogs are drawn outside of the app, which alone says whether it is light or dark:
 // colours of light-dark() in them, and their scroll bars, go by the root.
 const schemeChange = new MutationObserver(matchScheme)
@@ -55,10 +69,11 @@ if (!document.mendsRoles) {
     requestAnimationFrame(() => {
       isDue = false
       mendRoles()
+      nameTypedOptions()
       matchScheme()
       openAtTop()
     })
-  }).observe(document.body, { childList: true, subtree: true })
+  }).observe(document.body, { childList: true, characterData: true, subtree: true })
   mendRoles()
   matchScheme()
 }

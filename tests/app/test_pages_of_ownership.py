@@ -9,7 +9,9 @@ from fleet_edit import edited, owned_by
 from snapshot_site import Site, assert_calm, now, texts
 
 from core.pulsar.lookup import lookup_topic
-from core.pulsar.owners import DOUBLE, ORPHANED, REFUSED
+from core.pulsar.measures import BundleCounts
+from core.pulsar.owners import DOUBLE, ORPHANED, REFUSED, ownership_of
+from core.pulsar.settings import effective_settings
 from core.units import datetime_to_ms
 from dashboard import state
 from dashboard.app_pages.pulsar.ownership import model as presenter
@@ -108,3 +110,14 @@ def test_a_refused_bundle_is_said_alike_on_every_page(site):
     listed = next(one.value for one in app.dataframe if "session" in one.value)
     assert listed["state"].tolist() == [presenter.marked(REFUSED)]
     assert listed["unserved"].tolist() == ["95 min"]
+
+
+def test_the_leader_of_a_cluster_that_does_not_shed_only_places_bundles(fleet):
+    counts = BundleCounts.of(fleet.bundles)
+    notes = [
+        presenter.key_figures(
+            ownership_of(fleet, effective_settings(fleet)), "b", counts, 0, is_shedding=is_shedding
+        )[-1].note
+        for is_shedding in (True, False)
+    ]
+    assert notes == ["places and sheds bundles", "places bundles; shedding is off"]

@@ -77,3 +77,19 @@ def test_a_page_draws_the_palette(site):
     app = site.open("brokers")
     assert_calm(app)
     assert len(app.get("bidi_component")) == 1
+
+
+def test_bundles_are_found_by_traffic_with_the_number_of_all(site):
+    fleet = make_snapshot(brokers=4, bundles=40, now=now(), cluster="fleet")
+    hits = [hit for hit in found("fleet", "0X") if hit.kind == "bundle"]
+    rates = zip(
+        *(fleet.bundles[name].to_pylist() for name in ("msg_throughput_in", "msg_throughput_out")),
+        strict=True,
+    )
+    traffic = dict(zip(fleet.bundles["bundle"].to_pylist(), map(sum, rates), strict=True))
+    hottest = sorted(traffic, key=traffic.__getitem__, reverse=True)
+    assert [hit.name for hit in hits[:-1]] == hottest[: len(hits) - 1]
+    assert "B/s" in hits[0].detail
+    assert hits[-1].name == f"All {len(traffic):,} bundles"
+    assert (hits[-1].page, hits[-1].params) == ("bundles", {"contains": "0x"})
+    assert found("fleet", hottest[-1])[0].name == hottest[-1]  # a whole name comes first

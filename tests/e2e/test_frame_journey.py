@@ -157,7 +157,7 @@ def test_streamlit_has_no_menu_and_the_theme_holds_on_every_page(tab) -> None:
     for name in ("stMainMenu", "stAppDeployButton", "stToolbarActions"):
         expect(page.get_by_test_id(name)).to_have_count(0)
     page.keyboard.press("Control+k")
-    page.get_by_role("button", name="Theme").click()
+    page.keyboard.type("dark")
     page.get_by_role("option", name="Dark theme").click()
     shell = page.get_by_test_id("stApp")
     expect(shell).to_have_css("background-color", "rgb(16, 22, 27)", timeout=60_000)

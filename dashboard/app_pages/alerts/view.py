@@ -63,7 +63,7 @@ def draw_firing(
         "severity": _SEVERITY,
         "title": tables.words("Alert"),
         "object": tables.words("Object"),
-        "message": tables.words("Message", width_px=260),
+        "message": tables.words("Message", width_px=225),
         "since": st.column_config.TextColumn("Since", alignment="right"),
         "measured": st.column_config.TextColumn("Value", alignment="right"),
         "limit": st.column_config.TextColumn("Limit", alignment="right"),

@@ -11,9 +11,13 @@ from core.errors import OpsError
 from core.pulsar.lookup import TopicLookup, lookup_topic
 from core.pulsar.settings import SETTINGS
 from core.snapshot import PulsarSnapshot
+from core.units import format_bytes_per_s
 from dashboard.presenters.search import Hit
 
 PER_KIND: Final = 5
+BUNDLES: Final = 4
+"""Bundles that are listed by name; the last hit lists all of them."""
+_RATES: Final = ("msg_throughput_in", "msg_throughput_out")
 
 
 def search(snapshot: PulsarSnapshot, query: str) -> list[Hit]:
@@ -35,19 +39,49 @@ def search(snapshot: PulsarSnapshot, query: str) -> list[Hit]:
     for name in _matching(snapshot.namespaces["namespace"], needle):
         params = {"namespace": name}
         hits.append(Hit(kind="namespace", name=name, detail="", page="bundles", params=params))
-    bundles = snapshot.bundles
-    for row in _matching_rows(bundles["bundle"], needle):
-        name = bundles["bundle"][row].as_py()
-        detail = _where(bundles["owner"][row].as_py(), bundles["owner_source"][row].as_py())
-        hits.append(
-            Hit(kind="bundle", name=name, detail=detail, page="bundle", params={"bundle": name})
-        )
+    hits += _bundles(snapshot, needle)
     policies = snapshot.policies.filter(pc.field("kind") == "isolation")
     for name in _matching(policies["name"], needle):
         hits.append(
             Hit(kind="policy", name=name, detail="", page="isolation", params={"policy": name})
         )
     return [*hits, *_settings(needle)]
+
+
+def _bundles(snapshot: PulsarSnapshot, needle: str) -> list[Hit]:
+    """Return the bundles that match, most traffic first, and the list of all if there are more."""
+    bundles = snapshot.bundles
+    matches = bundles.filter(pc.match_substring(bundles["bundle"], needle, ignore_case=True))
+    rates = [pc.fill_null(matches[name], 0.0) for name in _RATES]
+    is_exact = pc.equal(pc.utf8_lower(matches["bundle"]), needle)
+    order = pc.sort_indices(
+        pa.table({"is_exact": is_exact.cast(pa.int8()), "traffic": pc.add(*rates)}),
+        sort_keys=[("is_exact", "descending"), ("traffic", "descending")],
+    )
+    hits = []
+    for row in matches.take(order[:BUNDLES]).to_pylist():
+        known = [row[name] for name in _RATES if row[name] is not None]
+        traffic = f"{format_bytes_per_s(sum(known))} " if known else ""
+        hits.append(
+            Hit(
+                kind="bundle",
+                name=row["bundle"],
+                detail=f"{traffic}{_where(row['owner'], row['owner_source'])}",
+                page="bundle",
+                params={"bundle": row["bundle"]},
+            )
+        )
+    if matches.num_rows > len(hits):
+        hits.append(
+            Hit(
+                kind="bundle",
+                name=f"All {matches.num_rows:,} bundles",
+                detail=f"with {needle} in the name",
+                page="bundles",
+                params={"contains": needle},
+            )
+        )
+    return hits
 
 
 def _settings(needle: str) -> list[Hit]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ import pandas as pd
 
 from core.ids import host_of
 from core.pulsar.anti_affinity import Collision, GroupSpread
+from core.pulsar.bundle_counts import Ints
 from core.pulsar.isolation import host_expression, without_port
 from core.pulsar.plan.policy.impact import NamespaceChange, PolicyImpact
 from core.pulsar.plan.preview import Preview, overloaded
@@ -32,6 +34,8 @@ FIXED: Final = ("policy", "namespaces", "bundles", "misplaced")
 
 ROLES_NOTE: Final = "Secondary: active below min_limit primaries. Shared: primary of no policy."
 MAX_COLUMNS: Final = 40
+_SEVERITIES: Final = (("error", "error"), ("warning", "warning"), ("info", "note"))
+_NAMED_ROLES: Final = ("primary", "secondary", "standby", "shared")
 UNREADABLE: Final = "unreadable"
 """What a cell of a policy shows that Trimtab cannot evaluate."""
 
@@ -51,7 +55,10 @@ def key_figures(
     governed = sum(len(row.namespaces) for row in serving.rows if row.policy is not None)
     brokers = int(view.is_primary.any(axis=0).sum()) if view.policies else 0
     misplaced = int(serving.misplaced.size)
-    serious = sum(violation.severity in ("error", "warning") for violation in violations)
+    severities = Counter(violation.severity for violation in violations)
+    counts = [pluralize(severities[one], noun) for one, noun in _SEVERITIES if severities[one]]
+    if severities["unknown"]:
+        counts.append(f"{severities['unknown']} unknown")
     return [
         KeyFigure(
             label="Isolation policies",
@@ -62,14 +69,20 @@ def key_figures(
         KeyFigure(
             label="Misplaced",
             value=pluralize(misplaced, "bundle"),
-            status="bad" if misplaced else "ok",
+            status="warning" if misplaced else "ok",
             note="on brokers that are not allowed" if misplaced else "all on allowed brokers",
         ),
         KeyFigure(
-            label="Conflicts",
-            value=f"{serious:,}",
-            note=pluralize(len(violations) - serious, "note"),
-            status="warning" if serious else "ok",
+            label="Findings",
+            value=f"{len(violations):,}",
+            note=", ".join(counts) or "none",
+            status="bad"
+            if severities["error"]
+            else "warning"
+            if severities["warning"]
+            else ""
+            if violations
+            else "ok",
         ),
         KeyFigure(label="Anti-affinity groups", value=f"{groups:,}"),
         KeyFigure(label="Failure domains", value=f"{domains:,}"),
@@ -78,11 +91,22 @@ def key_figures(
 
 def class_names(serving: Serving) -> list[str]:
     """Return the labels of the matrix columns: brokers that are equal for all namespaces."""
-    names = []
-    for rows in serving.broker_classes:
-        brokers = [serving.view.brokers[at] for at in rows.tolist()]
-        names.append(brokers[0] if len(brokers) == 1 else f"{brokers[0]} + {len(brokers) - 1:,}")
-    return names
+    labels = [_class_label(serving, rows) for rows in serving.broker_classes]
+    repeated = {label for label, count in Counter(labels).items() if count > 1}
+    return [
+        f"{label}: {serving.view.brokers[int(rows[0])]}…" if label in repeated else label
+        for label, rows in zip(labels, serving.broker_classes, strict=True)
+    ]
+
+
+def _class_label(serving: Serving, rows: Ints) -> str:
+    """Return a broker's name, or the number of brokers with the role that they have in common."""
+    if rows.size == 1:
+        return serving.view.brokers[int(rows[0])]
+    roles = {ROLES[role] for role in serving.roles[:, rows[0]].tolist()} - {"none"}
+    role = roles.pop() if len(roles) == 1 else ""
+    noun = f"{role} brokers" if role in _NAMED_ROLES else "brokers"
+    return f"{rows.size:,} {noun}"
 
 
 def class_help(serving: Serving, name: str) -> str:

@@ -62,7 +62,7 @@ def draw_violations(page: PulsarPage, wrong: Sequence[Violation]) -> None:
         findings.of_cluster(page, [one.finding for one in wrong]),
         key="isolation",
         moment=page.stored.taken_at,
-        title="Conflicts and fixes",
+        title="Findings and fixes",
         more=lambda finding: _fix(by_finding[id(finding)]),
         max_rows=_IN_SIGHT,
         scope=page.reading.cluster_verdict.elsewhere(("policies",)),
@@ -163,6 +163,7 @@ def _one_policy(isolation: Isolation) -> None:
 def _one_namespace(page: PulsarPage, isolation: Isolation) -> None:
     """Render the candidates of a namespace that a person enters."""
     view = isolation.serving.view
+    words.section("Eligible brokers of a namespace")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = (
             st.text_input(

@@ -49,7 +49,12 @@ def marked(state: str) -> str:
 
 
 def key_figures(
-    ownership: Ownership, leader: str | None, counts: BundleCounts, bound: int
+    ownership: Ownership,
+    leader: str | None,
+    counts: BundleCounts,
+    bound: int,
+    *,
+    is_shedding: bool,
 ) -> list[KeyFigure]:
     """Return the number of bundles owned, unassigned, unknown and in a wrong state, and the leader.
 
@@ -58,6 +63,7 @@ def key_figures(
         leader: Broker id; ``None``: no leader is known.
         counts: Bundles that can move.
         bound: Heartbeat and SLA bundles in addition.
+        is_shedding: The leader sheds bundles by itself.
     """
     wrong = {one: ownership.counts[one] for one in WRONG if ownership.counts.get(one)}
     unknown, unused = ownership.counts.get(UNKNOWN, 0), ownership.counts.get(UNUSED, 0)
@@ -97,7 +103,11 @@ def key_figures(
             label="Leader",
             value=leader or "none",
             status="ok" if leader else "bad",
-            note="runs the balancer",
+            note=""
+            if not leader
+            else "places and sheds bundles"
+            if is_shedding
+            else "places bundles; shedding is off",
         ),
     ]
 

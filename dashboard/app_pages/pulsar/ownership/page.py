@@ -9,6 +9,7 @@ from dashboard import state
 from dashboard.app_pages.pulsar.ownership import model, queries, view
 from dashboard.components import figures, findings, frame, words
 from dashboard.components.pulsar.page import PulsarPage
+from dashboard.presenters.pulsar.settings import is_shedding
 
 PANELS = {
     model.OWNERS: view.bundles,
@@ -30,6 +31,7 @@ figures.key_figures(
         snapshot.manifest.leader,
         BundleCounts.of(page.reading.movable),
         page.reading.uncounted["heartbeat/SLA"],
+        is_shedding=is_shedding(page.reading.settings),
     ),
     key="ownership",
 )
