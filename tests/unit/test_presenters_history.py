@@ -101,9 +101,7 @@ def test_figures_tell_moves_by_the_hour_who_did_them_and_how_even_it_was():
 def test_figures_of_a_quiet_cluster_that_told_nothing():
     found = figures(PULSAR, presenter.EventCounts.of(counts()), evenness(NAN), hours=1)
     assert found["Bundle moves"].value == "0"
-    assert (found["Max deviation"].value, found["Max deviation"].status) == (
-        "unknown",
-    ) * 2
+    assert (found["Max deviation"].value, found["Max deviation"].status) == ("unknown",) * 2
     assert found["Time over target"].value == "unknown"
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from core.findings.finding import Severity
 from core.ids import host_of
 from core.pulsar.anti_affinity import Collision, GroupSpread
 from core.pulsar.bundle_counts import Ints
@@ -34,7 +35,11 @@ FIXED: Final = ("policy", "namespaces", "bundles", "misplaced")
 
 ROLES_NOTE: Final = "Secondary: active below min_limit primaries. Shared: primary of no policy."
 MAX_COLUMNS: Final = 40
-_SEVERITIES: Final = (("error", "error"), ("warning", "warning"), ("info", "note"))
+_SEVERITIES: Final[tuple[tuple[Severity, str], ...]] = (
+    ("error", "error"),
+    ("warning", "warning"),
+    ("info", "note"),
+)
 _NAMED_ROLES: Final = ("primary", "secondary", "standby", "shared")
 UNREADABLE: Final = "unreadable"
 """What a cell of a policy shows that Trimtab cannot evaluate."""
