@@ -35,14 +35,17 @@ def facts_module(kind: str) -> Any:
     return import_module(f"core.{kind}.facts")
 
 
-def facts_of(snapshot: Snapshot, assumed: Assumed = NOTHING_ASSUMED) -> Any:
+def facts_of(
+    snapshot: Snapshot, assumed: Assumed = NOTHING_ASSUMED, earlier: Sequence[Snapshot] = ()
+) -> Any:
     """Return the facts of a snapshot.
 
     Args:
         snapshot: Of any system with operations.
         assumed: Settings and release instead of the cluster's own.
+        earlier: Snapshots of the cluster before it, oldest first.
     """
-    return facts_module(snapshot.manifest.kind).facts(snapshot, assumed)
+    return facts_module(snapshot.manifest.kind).facts(snapshot, assumed, earlier)
 
 
 def release_warnings(facts: Any) -> Sequence[str]:

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 from core.diagnosis.model import Diagnosis
 from core.diagnosis.request import DiagnoseRequest
 from core.errors import InputError
+from core.findings.finding import Fix
 from core.progress import NoProgress, Progress
 from core.system import Snapshot
 from core.systems import SYSTEMS
@@ -53,6 +54,16 @@ class SystemDiagnosis(Protocol[S_contra]):
 
     def unevenness(self, snapshot: S_contra) -> float | None:
         """Return the max deviation of a server, share of the mean, or ``None`` if unknown."""
+        ...
+
+    def fix_command(self, fix: Fix, cluster: str, more: str = "") -> str:
+        """Return the commands that make a plan of a fix, one a line; empty where it sets nothing.
+
+        Args:
+            fix: The fix.
+            cluster: Name of the cluster.
+            more: Further words of each command, such as the configuration.
+        """
         ...
 
 

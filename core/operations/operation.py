@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -93,6 +93,11 @@ class Answer:
             request: The request that it answers.
         """
         raise NotImplementedError
+
+    def with_words(self, more: str) -> Self:
+        """Return the answer with further words of its command lines, such as the configuration."""
+        del more
+        return self
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
@@ -211,6 +216,7 @@ class Operation(Generic[R, A]):
         is_timed: Whether its JSON ends with the time that it took.
         is_many: Whether its command takes several clusters.
         can_assume: Whether settings and a release can be assumed.
+        reads_earlier: Systems whose answers need saved snapshots before the one in question.
         job: The job; ``None``: none.
         spread: By system, ``module:function`` of the :data:`Spread` for a cluster that no task
             should hold.
@@ -225,6 +231,7 @@ class Operation(Generic[R, A]):
     is_timed: bool = True
     is_many: bool = False
     can_assume: bool = False
+    reads_earlier: Collection[str] = ()
     job: Job | None = None
     spread: Mapping[str, str] = field(default_factory=dict)
 

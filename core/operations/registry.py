@@ -10,6 +10,7 @@ from core.errors import UnknownNameError
 from core.operations.operation import Operation, operation_in
 
 MODULES: Final = {
+    "diagnose": "core.operations.diagnose",
     "drill": "core.operations.drill",
     "health": "core.operations.health",
     "lookup": "core.operations.lookup",

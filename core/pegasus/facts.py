@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from core.facts import NOTHING_ASSUMED, Assumed
@@ -25,6 +25,10 @@ def assumed(settings: Iterable[str], release: str | None) -> Assumed:
     return NOTHING_ASSUMED
 
 
-def facts(snapshot: PegasusSnapshot, _: Assumed = NOTHING_ASSUMED) -> PegasusFacts:
+def facts(
+    snapshot: PegasusSnapshot,
+    _: Assumed = NOTHING_ASSUMED,
+    earlier: Sequence[PegasusSnapshot] = (),
+) -> PegasusFacts:
     """Return the facts of a snapshot."""
-    return PegasusFacts(snapshot)
+    return PegasusFacts(snapshot, earlier)

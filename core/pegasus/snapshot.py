@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -44,9 +44,11 @@ class PegasusFacts:
 
     Attributes:
         snapshot: It.
+        earlier: Snapshots of the cluster before it, oldest first.
     """
 
     snapshot: PegasusSnapshot
+    earlier: Sequence[PegasusSnapshot] = ()
 
     # -- tables as values -----------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,11 +28,18 @@ class PulsarFacts:
     Args:
         snapshot: The cluster.
         assumed: Settings and release instead of the cluster's own.
+        earlier: Snapshots of the cluster before it, oldest first.
     """
 
-    def __init__(self, snapshot: PulsarSnapshot, assumed: Assumed = NOTHING_ASSUMED) -> None:
+    def __init__(
+        self,
+        snapshot: PulsarSnapshot,
+        assumed: Assumed = NOTHING_ASSUMED,
+        earlier: Sequence[PulsarSnapshot] = (),
+    ) -> None:
         self._given = snapshot
         self.assumed = assumed
+        self.earlier = earlier
 
     @property
     def snapshot(self) -> PulsarSnapshot:

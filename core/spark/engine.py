@@ -7,7 +7,7 @@ long an answer takes, never the answer.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -42,13 +42,18 @@ _ANSWER: Final = "answer"
 
 @dataclass(frozen=True)
 class InMemory:
-    """A snapshot that travels to the task that answers."""
+    """A snapshot that travels to the task that answers, with those before it."""
 
     snapshot: Snapshot
+    earlier: Sequence[Snapshot] = ()
 
     def load(self) -> Snapshot:
         """Return it."""
         return self.snapshot
+
+    def load_earlier(self) -> Sequence[Snapshot]:
+        """Return the snapshots before it."""
+        return self.earlier
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,7 @@ class Engine:
             JobStoppedError: A person stopped it.
             ComputeError: Spark failed, or a process died.
         """
-        one = partial(_one, operation, request, assumed)
+        one = partial(answered, operation, request, assumed)
         if self.spark is None:
             return in_pool(one, dict(sorted(sources.items())), progress, self.workers)
         spread = {
@@ -104,10 +109,20 @@ class Engine:
         return dict(sorted(answers.items()))
 
 
-def _one(operation: Operation[R, A], request: R, assumed: Assumed, source: Source) -> A | OpsError:
-    return _answered(
-        lambda: operation.answer(facts_of(source.load(), assumed), request, NoProgress())
-    )
+def answered(
+    operation: Operation[R, A],
+    request: R,
+    assumed: Assumed,
+    source: Source,
+    progress: Progress | None = None,
+) -> A | OpsError:
+    """Return the answer of the cluster of a source, or the reason that it has none."""
+
+    def answer() -> A:
+        facts = facts_of(source.load(), assumed, source.load_earlier())
+        return operation.answer(facts, request, progress or NoProgress())
+
+    return _answered(answer)
 
 
 def _answered(answer: Callable[[], A]) -> A | OpsError:

@@ -6,7 +6,7 @@ an answer becomes a row of the table ``problems``; it does not cost the others t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -55,19 +55,40 @@ class Source(Protocol):
         """
         ...
 
+    def load_earlier(self) -> Sequence[Snapshot]:
+        """Read the snapshots before it, oldest first.
+
+        Raises:
+            SnapshotError: One is not there or damaged.
+        """
+        ...
+
 
 @dataclass(frozen=True)
 class InDirectory:
-    """A snapshot directory that every executor can read."""
+    """A snapshot directory that every executor can read.
+
+    Attributes:
+        path: The directory.
+        earlier: Directories of the snapshots before it, oldest first.
+    """
 
     path: str
+    earlier: tuple[str, ...] = ()
 
     def load(self) -> Snapshot:
         """Read it."""
-        directory = Path(self.path)
-        _, manifest = load_manifest(directory)
-        snapshot: Snapshot = record_of(manifest.kind).load(directory)
-        return snapshot
+        return _load(self.path)
+
+    def load_earlier(self) -> Sequence[Snapshot]:
+        """Read the snapshots before it."""
+        return [_load(one) for one in self.earlier]
+
+
+def _load(path: str) -> Snapshot:
+    directory = Path(path)
+    snapshot: Snapshot = record_of(load_manifest(directory)[1].kind).load(directory)
+    return snapshot
 
 
 @dataclass(frozen=True)
@@ -84,6 +105,10 @@ class InHistory:
 
         found: Snapshot = HistoryStore(self.location).snapshot_at(self.cluster, self.moment)
         return found
+
+    def load_earlier(self) -> Sequence[Snapshot]:
+        """Return none: what lasts is in the history itself."""
+        return ()
 
 
 Parts = list[tuple[str, Mapping[str, pa.Table]]]

@@ -18,10 +18,10 @@ from core.facts import Assumed, facts_module, facts_of, release_warnings
 from core.operations.operation import Answer, Operation, plain
 from core.operations.sent import SentAnswer, Shown, TextLine, lines_of
 from core.request import Request
-from core.snapshot.store import Storable, load_manifest
+from core.snapshot.store import load_manifest
 from dashboard import services
 from dashboard.cli import output
-from dashboard.cli.config import read_config
+from dashboard.cli.config import config_words, read_config
 from dashboard.cli.engine import is_spark, spark_session, write_tables
 from dashboard.cli.options import (
     Config,
@@ -94,8 +94,8 @@ class Answered:
         return cls(plain(answer), lines, answer.tables, elapsed_ms, told)
 
 
-Loads = Mapping[str, Callable[[], Storable]]
-"""By name of a source: reads its snapshot."""
+Loads = Mapping[str, Callable[[], Any]]
+"""By name of a source: reads its facts."""
 
 
 def app_of(operation: Operation[Any, Any]) -> typer.Typer:
@@ -189,7 +189,7 @@ def answer(
 
 
 def prepared(operation: Operation[Any, Any], options: Options) -> tuple[Loads, Assumed]:
-    """Return what reads the snapshot of each source, and the assumptions.
+    """Return what reads the facts of each source, and the assumptions.
 
     Raises:
         UsageFaultError: A system has no answer, or an assumption does not fit.
@@ -199,8 +199,9 @@ def prepared(operation: Operation[Any, Any], options: Options) -> tuple[Loads, A
     kinds = [_kind(operation, source, options.config) for source in options.sources]
     assumed = _assumed(options, kinds[0])
     loads = {
-        name: _load(source, kind, options.config)
+        name: _load(source, kind, options.config, assumed, reads_earlier=reads_earlier)
         for name, source, kind in zip(_names(options.sources), options.sources, kinds, strict=True)
+        for reads_earlier in (kind in operation.reads_earlier,)
     }
     return loads, assumed
 
@@ -302,17 +303,18 @@ def _print_all(
 def _here(
     operation: Operation[Any, Any],
     request: Request,
-    _: Options,
+    options: Options,
     loads: Loads,
-    assumed: Assumed,
+    _: Assumed,
 ) -> Mapping[str, Answered | OpsError]:
+    words = config_words(options.config)
     answers: dict[str, Answered | OpsError] = {}
     for name, load in loads.items():
         try:
-            facts = facts_of(load(), assumed)
+            facts = load()
             warnings = release_warnings(facts)
             started = time.perf_counter()
-            answer = operation.answer(facts, request, STATUS)
+            answer = operation.answer(facts, request, STATUS).with_words(words)
         except OpsError as error:
             answers[name] = error
         else:
@@ -340,10 +342,11 @@ def _on_spark(
             sources[name] = InDirectory(given)  # too large to be read here
             manifest, warnings = load_manifest(Path(given))[1], ()
         else:
-            facts = facts_of(load(), assumed)
-            sources[name] = InMemory(facts.snapshot)
+            facts = load()
+            sources[name] = InMemory(facts.snapshot, facts.earlier)
             manifest, warnings = facts.snapshot.manifest, release_warnings(facts)
         found[name] = manifest.taken_at, warnings
+    words = config_words(options.config)
     engine = Engine(spark_session(read_config(options.config)))
     started = time.perf_counter()
     answers = engine.map(operation, sources, request, STATUS, assumed)
@@ -351,7 +354,7 @@ def _on_spark(
     return {
         name: one
         if isinstance(one, OpsError)
-        else Answered.of(one, request, taken_at, elapsed_ms, warnings)
+        else Answered.of(one.with_words(words), request, taken_at, elapsed_ms, warnings)
         for name, (taken_at, warnings) in found.items()
         for one in (answers[name],)
     }
@@ -401,19 +404,22 @@ def _names(sources: Sequence[str]) -> list[str]:
     ]
 
 
-def _load(source: str, kind: str, config: Path | None) -> Callable[[], Storable]:
-    """Return what reads the snapshot of a directory; a configured cluster is read at once.
+def _load(
+    source: str, kind: str, config: Path | None, assumed: Assumed, *, reads_earlier: bool
+) -> Callable[[], Any]:
+    """Return what reads the facts of a directory; a configured cluster is read at once.
 
     Raises:
         RemoteError: The cluster cannot be read.
     """
     if is_path(source):
-        return lambda: facts_module(kind).load(Path(source))
+        return lambda: facts_of(facts_module(kind).load(Path(source)), assumed)
     loaded = read_config(config)
     cluster = loaded.cluster(source)
     STATUS.start(f"trimtab: reading {source}")
     snapshot = labeled(cluster, services.snapshot_of(loaded, cluster))
-    return lambda: snapshot
+    earlier = services.earlier_snapshots(loaded, snapshot) if reads_earlier else ()
+    return lambda: facts_of(snapshot, assumed, earlier)
 
 
 def show(lines: Iterable[Shown]) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
-from core.facts import NOTHING_ASSUMED, Assumed, facts_of
+from core.facts import NOTHING_ASSUMED, Assumed, facts_module, facts_of
 from core.operations.operation import Answer, Operation
 from core.progress import NoProgress
 from core.request import Request
 from core.snapshot.store import CachedSnapshot, load_manifest
+from dashboard import services
 from dashboard.queries.cache import cached
 from dashboard.queries.pegasus.snapshots import pegasus_reading
 from dashboard.queries.pulsar.snapshots import reading
@@ -20,18 +22,45 @@ MAX_ANSWERS: Final = 64
 _Assumed = tuple[tuple[tuple[str, object], ...], str | None]
 
 
-def facts_of_stored(stored: CachedSnapshot, assumed: Assumed) -> Any:
-    """Return the facts of a saved snapshot; without assumptions they are computed once."""
+def facts_of_stored(
+    stored: CachedSnapshot, assumed: Assumed, operation: Operation[Any, Any] | None = None
+) -> Any:
+    """Return the facts of a saved snapshot; without assumptions they are computed once.
+
+    Args:
+        stored: The snapshot.
+        assumed: Settings and release instead of the cluster's own.
+        operation: If given, the facts have the earlier snapshots that it needs.
+    """
     kind = load_manifest(stored.path)[1].kind
     facts: Any = reading(stored) if kind == "pulsar" else pegasus_reading(stored).facts
-    if assumed.settings or assumed.release:
-        return facts_of(facts.snapshot, assumed)
+    earlier = earlier_of(stored, kind, operation) if operation else ()
+    if assumed.settings or assumed.release or earlier:
+        load = facts_module(kind).load
+        return facts_of(facts.snapshot, assumed, [load(one.path) for one in earlier])
     return facts
+
+
+def earlier_of(
+    stored: CachedSnapshot, kind: str, operation: Operation[Any, Any]
+) -> Sequence[CachedSnapshot]:
+    """Return the saved snapshots before one that an operation needs, oldest first.
+
+    Args:
+        stored: The snapshot.
+        kind: System of its cluster.
+        operation: The operation.
+    """
+    if kind not in operation.reads_earlier:
+        return ()
+    store = services.snapshot_store(services.page_config())
+    cluster = load_manifest(stored.path)[1].cluster
+    return store.before(cluster, stored.taken_at)
 
 
 def _answered(key: tuple[CachedSnapshot, Operation[Any, Any], Request, _Assumed]) -> Any:
     stored, operation, request, (settings, release) = key
-    facts = facts_of_stored(stored, Assumed(dict(settings), release))
+    facts = facts_of_stored(stored, Assumed(dict(settings), release), operation)
     return operation.answer(facts, request, NoProgress())
 
 

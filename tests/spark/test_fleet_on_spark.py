@@ -8,7 +8,7 @@ from pegasus_snapshots import generated
 
 from core.diagnosis.request import DiagnoseRequest
 from core.findings.request import HealthRequest
-from core.operations import balance, diagnosis, health
+from core.operations import balance, diagnose, health
 from core.operations.place import namespaces
 from core.operations.shed import strategies
 from core.operations.simulate import seeds
@@ -53,9 +53,9 @@ def test_each_cluster_gets_the_tables_of_a_process(spark, sources, name):
 
 @pytest.mark.slow
 def test_a_whole_search_names_the_same_causes(spark, sources):
-    asked = diagnosis.OPERATION, sources, DiagnoseRequest(seconds=120.0), NoProgress()
-    here = tables_of(diagnosis.OPERATION, Engine().map(*asked))
-    there = tables_of(diagnosis.OPERATION, Engine(spark).map(*asked))
+    asked = diagnose.OPERATION, sources, DiagnoseRequest(seconds=120.0), NoProgress()
+    here = tables_of(diagnose.OPERATION, Engine().map(*asked))
+    there = tables_of(diagnose.OPERATION, Engine(spark).map(*asked))
     assert there["causes"] == here["causes"]
     assert here["causes"].num_rows
     assert here["diagnoses"]["untried"].to_pylist() == [0] * (len(sources) - 1)

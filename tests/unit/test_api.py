@@ -35,6 +35,7 @@ SIGN_IN = (
     '[[access.grants]]\nrole = "viewer"\npeople = ["ann"]\nclusters = ["fleet"]\n'
 )
 QUERIES = {
+    "diagnose": ("", "?broker=10.1.0.1:8080&seconds=20"),
     "drill": ("", "?hot_threshold=0.3&domains=false", "?only=zone-a&only=zone-b&seed=7"),
     "health": ("", "?target=tight"),
     "lookup": ("?topic=acme/orders/paid-7",),
@@ -48,6 +49,7 @@ OPTIONS = {
     "": (),
     "?hot_threshold=0.3&domains=false": ("--hot", "0.3", "--no-domains"),
     "?only=zone-a&only=zone-b&seed=7": (*("--only", "zone-a", "--only", "zone-b"), "--seed", "7"),
+    "?broker=10.1.0.1:8080&seconds=20": ("--broker", "10.1.0.1:8080", "--seconds", "20"),
     "?only_problems=true": ("--orphans",),
     "?bundle=acme/invoices/0x00000000_0x19999999": (
         *("--bundle", "acme/invoices/0x00000000_0x19999999"),

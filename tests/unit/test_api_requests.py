@@ -324,6 +324,13 @@ def test_a_long_question_is_answered_with_its_job(client, capsys):
     assert "hot_threshold" in kinds["drill"]["parameters"]["properties"]
 
 
+def test_a_long_diagnosis_is_answered_with_its_job(client):
+    asked = client.get("/api/v1/diagnose/fleet?seconds=60", headers={"Prefer": "respond-async"})
+    assert asked.status_code == 202
+    shown = asked.json()
+    assert (shown["kind"], shown["asked"]["seconds"]) == ("diagnose", 60.0)
+
+
 def test_saved_snapshots_are_listed_and_returned(client, site):
     listed = client.get("/api/v1/snapshots/fleet").json()["snapshots"]
     assert [one["snapshot_id"] for one in listed] == [site.stored.snapshot_id]

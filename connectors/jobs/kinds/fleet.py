@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
 
@@ -14,7 +14,7 @@ from connectors.config.credentials import Strict
 from connectors.jobs.model import JobAnswer, JobContext, JobKind, ScopedRequest
 from core.errors import IncompleteSnapshotError, InputError, OpsError, UnknownNameError
 from core.files import whole_file
-from core.operations import diagnosis, drill, health
+from core.operations import diagnose, drill, health
 from core.operations.operation import Answer, Operation
 from core.snapshot.store import SnapshotStore
 from core.spark.engine import Engine, tables_of
@@ -57,13 +57,16 @@ class PoolScope(FleetScope):
     workers: int = Field(default=0, ge=0, le=1_024)
 
 
-def sources_of(context: JobContext, scope: FleetScope, kind: str | None) -> Mapping[str, Source]:
+def sources_of(
+    context: JobContext, scope: FleetScope, kind: str | None, earlier: Collection[str] = ()
+) -> Mapping[str, Source]:
     """Return the snapshot locations of the clusters.
 
     Args:
         context: Configuration and history.
         scope: Which clusters, and when.
         kind: Of which system; ``None`` for any.
+        earlier: Systems of which the saved snapshots before the newest are needed, too.
     Raises:
         UnknownNameError: A cluster that is not configured.
         IncompleteSnapshotError: None of them has a snapshot.
@@ -80,7 +83,11 @@ def sources_of(context: JobContext, scope: FleetScope, kind: str | None) -> Mapp
             f"This job is for {str(kind).capitalize()} clusters, but {what} is a cluster of {its}.",
             hint=f"Choose one of: {', '.join(fitting) or 'none is configured'}.",
         )
-    found = _past(context, names, scope.at) if scope.at else _present(context, names)
+    found = (
+        _past(context, names, scope.at)
+        if scope.at
+        else _present(context, names, [name for name in names if known[name] in earlier])
+    )
     if not found:
         what = f"{kind.capitalize()} cluster" if kind else "cluster"
         raise IncompleteSnapshotError(
@@ -95,11 +102,18 @@ def _past(context: JobContext, names: list[str], moment: datetime) -> dict[str, 
     return {name: InHistory(location, name, moment) for name in names}
 
 
-def _present(context: JobContext, names: list[str]) -> dict[str, Source]:
+def _present(
+    context: JobContext, names: list[str], with_earlier: Collection[str]
+) -> dict[str, Source]:
     snapshot_store = SnapshotStore(context.config.state_dir / _SNAPSHOTS)
     newest = {name: snapshot_store.latest(name, datetime.now(UTC)) for name in names}
     return {
-        name: InDirectory(str(entry.path.absolute()))
+        name: InDirectory(
+            str(entry.path.absolute()),
+            tuple(str(one.path.absolute()) for one in snapshot_store.before(name, entry.taken_at))
+            if name in with_earlier
+            else (),
+        )
         for name, entry in newest.items()
         if entry is not None
     }
@@ -132,7 +146,7 @@ def kind_of(operation: Operation[Any, Any]) -> JobKind:
     system = None if len(operation.answers) > 1 else next(iter(operation.answers))
 
     def run(context: JobContext, asked: ScopedRequest) -> JobAnswer:
-        sources = sources_of(context, asked.scope, system)
+        sources = sources_of(context, asked.scope, system, operation.reads_earlier)
         spark = context.spark() if asked.scope.engine == "spark" else None
         engine = Engine(spark, asked.scope.workers)
         answers = engine.map(operation, sources, asked.request, context.progress)
@@ -163,6 +177,6 @@ def kind_of(operation: Operation[Any, Any]) -> JobKind:
 
 KINDS: Final = (
     kind_of(health.OPERATION),
-    kind_of(diagnosis.OPERATION),
+    kind_of(diagnose.OPERATION),
     kind_of(drill.OPERATION),
 )

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from core.diagnosis.model import Diagnosis
+from core.diagnosis.pegasus.commands import fix_commands
 from core.diagnosis.pegasus.registry import diagnose
 from core.diagnosis.request import DiagnoseRequest
 from core.diagnosis.systems import SystemDiagnosis
 from core.errors import InputError
+from core.findings.finding import Fix
 from core.pegasus.ids import is_gpid
 from core.progress import Progress
 from core.snapshot.pegasus import PegasusSnapshot
@@ -59,6 +61,10 @@ class PegasusDiagnosis:
         """Return the max deviation of a server, or ``None`` if unknown."""
         del snapshot
         return None
+
+    def fix_command(self, fix: Fix, cluster: str, more: str = "") -> str:
+        """Return the commands of the settings, then that of the function level."""
+        return "\n".join(fix_commands(fix.wanted, cluster, more))
 
 
 PEGASUS: Final[SystemDiagnosis[PegasusSnapshot]] = PegasusDiagnosis()

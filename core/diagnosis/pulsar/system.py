@@ -9,9 +9,11 @@ from core.diagnosis.model import Diagnosis
 from core.diagnosis.pulsar.answer import diagnose
 from core.diagnosis.request import DiagnoseRequest
 from core.diagnosis.systems import SystemDiagnosis
+from core.findings.finding import Fix
 from core.progress import Progress
 from core.pulsar.explain import Explanation
 from core.pulsar.measures import measure
+from core.pulsar.presets import set_command
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
@@ -44,6 +46,10 @@ class PulsarDiagnosis:
     def unevenness(self, snapshot: PulsarSnapshot) -> float | None:
         """Return the max deviation of a server, or ``None`` if unknown."""
         return measure(snapshot).throughput.max_deviation_ratio
+
+    def fix_command(self, fix: Fix, cluster: str, more: str = "") -> str:
+        """Return the ``trimtab set`` that makes a plan of a fix."""
+        return set_command(fix.wanted, cluster, more)
 
 
 def _explanation(snapshot: PulsarSnapshot) -> Explanation:

@@ -165,17 +165,7 @@ def _few(names: Sequence[str]) -> str:
 
 def pegasus_health(facts: PegasusFacts, _: HealthRequest, __: Progress) -> PegasusHealth:
     """Return the findings of a cluster; its counts are judged without a target."""
-    return health_of(facts)
-
-
-def health_of(facts: PegasusFacts, earlier: Sequence[PegasusSnapshot] = ()) -> PegasusHealth:
-    """Return the findings of a cluster.
-
-    Args:
-        facts: The cluster.
-        earlier: Saved snapshots before it, which show how long something lasts.
-    """
-    verdict = pegasus_verdict(facts, earlier)
+    verdict = pegasus_verdict(facts, facts.earlier)
     return PegasusHealth(
         values=_values(facts, verdict),
         verdict=verdict,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
 
+from core.diagnosis.systems import system_of
 from core.errors import OpsError
 from dashboard import state
 from dashboard.app_pages.diagnose import model
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from core.history.analysis.diagnosis import PeriodDiagnosis
     from dashboard.app_pages.diagnose.system import DiagnoseSystem
     from dashboard.components.frame import FleetContext
+    from dashboard.services import Cluster
 
 _LOOK_EVERY_S: Final = 1.0
 _AT_ONCE_S: Final = 0.4
@@ -58,7 +60,7 @@ def draw(context: FleetContext, system: DiagnoseSystem) -> None:
     elif isinstance(found, str):
         st.error(words.plain(found))
     else:
-        _draw_found(found, system, cluster)
+        _draw_found(found, context.choice.cluster)
 
 
 def _end(context: FleetContext, cluster: str) -> Any:
@@ -82,12 +84,13 @@ def _wait_for(key: tuple[Any, ...]) -> None:
     st.progress(share, text=f":material/hourglass_top: {words.plain(label)}")
 
 
-def _draw_found(diagnosis: PeriodDiagnosis, system: DiagnoseSystem, cluster: str) -> None:
+def _draw_found(diagnosis: PeriodDiagnosis, cluster: Cluster) -> None:
     words.answer(diagnosis.answer)
     for sentence in diagnosis.prevention.sentences:
         st.caption(words.plain(sentence))
     fix = diagnosis.prevention.fix
-    lines = [*filter(None, [system.command(fix, cluster)]), *fix.lines]
+    command = system_of(cluster.kind).fix_command(fix, cluster.name)
+    lines = [*filter(None, [command]), *fix.lines]
     if lines:
         st.code("\n".join(lines), language="bash", wrap_lines=True)
     left, right = st.columns(2, gap="medium")

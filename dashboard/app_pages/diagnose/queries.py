@@ -5,15 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Hashable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from core.diagnosis.request import DiagnoseRequest
 from core.errors import OpsError
+from core.facts import NOTHING_ASSUMED
+from core.operations.diagnose import OPERATION, ClusterDiagnosis
 from core.snapshot.store import CachedSnapshot
+from core.spark.engine import answered
+from core.spark.fleet import InDirectory
 from dashboard import services
 from dashboard.app_pages.diagnose.model import SearchProgress
-from dashboard.app_pages.diagnose.search import DiagnosisResult, SearchInput, diagnosed_on_disk
 from dashboard.components.systems import system_of
+from dashboard.queries.answers import earlier_of
 from dashboard.queries.background import BackgroundResults, in_own_process
 from dashboard.services import history
 
@@ -57,13 +62,14 @@ search_over_time: Final = _Search()
 """The search on recorded time that runs."""
 
 
-def _diagnosed(key: tuple[str, CachedSnapshot]) -> DiagnosisResult | str:
+def _diagnosed(key: tuple[str, CachedSnapshot]) -> ClusterDiagnosis | str:
     kind, stored = key
     search.begin(key)
-    question = SearchInput(kind, stored, services.snapshot_store(services.page_config()).root)
-    if _is_large(key):
-        return in_own_process(diagnosed_on_disk, question, search)
-    return diagnosed_on_disk(question, search)
+    earlier = earlier_of(stored, kind, OPERATION)
+    source = InDirectory(str(stored.path), tuple(str(one.path) for one in earlier))
+    diagnose = partial(answered, OPERATION, DiagnoseRequest(), NOTHING_ASSUMED)
+    found = in_own_process(diagnose, source, search) if _is_large(key) else diagnose(source, search)
+    return f"{found.message} {found.hint}".strip() if isinstance(found, OpsError) else found
 
 
 def _is_large(key: tuple[str, CachedSnapshot]) -> bool:

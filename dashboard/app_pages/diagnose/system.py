@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from core.diagnosis.model import Cause
-    from core.findings.finding import Fix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +38,6 @@ class DiagnoseSystem(Protocol):
 
     def next_pages(self, page: Any, cause: Cause) -> Sequence[NextPage]:
         """Return at most two pages where a fix is tried and planned, the recommended one first."""
-
-    def command(self, fix: Fix, cluster: str) -> str:
-        """Return the command line that makes a plan of a fix; empty: there is none."""
 
     def links(self, page: Any) -> None:
         """Draw links to the pages that have the details."""

@@ -16,8 +16,8 @@ from dashboard.components import figures, frame, jobs, tables, words
 
 if TYPE_CHECKING:
     from core.diagnosis.model import Cause, Diagnosis
+    from core.operations.diagnose import ClusterDiagnosis
     from core.snapshot.store import CachedSnapshot
-    from dashboard.app_pages.diagnose.search import DiagnosisResult
     from dashboard.app_pages.diagnose.system import DiagnoseSystem, NextPage
     from dashboard.components.page import AnyPage
 
@@ -65,11 +65,9 @@ def _again() -> None:
     st.session_state.pop(_FROZEN, None)
 
 
-def _draw(
-    page: AnyPage, system: DiagnoseSystem, key: Key, diagnosis_result: DiagnosisResult
-) -> None:
-    diagnosis = diagnosis_result.diagnosis
-    figures.key_figures(model.key_figures(diagnosis, diagnosis_result.deviation), key="diagnose")
+def _draw(page: AnyPage, system: DiagnoseSystem, key: Key, answer: ClusterDiagnosis) -> None:
+    diagnosis = answer.diagnosis
+    figures.key_figures(model.key_figures(diagnosis, answer.deviation), key="diagnose")
     verdict = diagnosis.verdict
     if verdict is not None and diagnosis.is_clear and diagnosis.is_complete:
         words.answer(verdict.headline)
@@ -97,7 +95,7 @@ def _draw(
         _table(diagnosis)
         _actions(page, system, key, diagnosis)
     with right, st.container(border=True, key="cause_panel"):
-        _panel(page, system, _opened(diagnosis))
+        _panel(page, system, answer, _opened(diagnosis))
 
 
 def _actions(page: AnyPage, system: DiagnoseSystem, key: Key, diagnosis: Diagnosis) -> None:
@@ -194,7 +192,7 @@ def _shown(diagnosis: Diagnosis, columns: Sequence[str]) -> list[str]:
     return [column for column in columns if column not in hidden]
 
 
-def _panel(page: AnyPage, system: DiagnoseSystem, cause: Cause) -> None:
+def _panel(page: AnyPage, system: DiagnoseSystem, answer: ClusterDiagnosis, cause: Cause) -> None:
     """Show one cause in full: the evidence, the fix, and its commands."""
     st.markdown(f"**{words.plain(model.title_of(cause))}**")
     st.markdown(words.plain(cause.summary))
@@ -210,7 +208,7 @@ def _panel(page: AnyPage, system: DiagnoseSystem, cause: Cause) -> None:
                 on_click=_go,
                 args=(one,),
             )
-    lines = [*filter(None, [system.command(cause.fix, page.name)]), *cause.fix.lines]
+    lines = [*filter(None, [answer.command(cause.fix)]), *cause.fix.lines]
     if lines:
         st.code("\n".join(lines), language="bash", wrap_lines=True)
     if cause.fix.restart:

@@ -9,7 +9,7 @@ import typer
 
 from core.findings.request import HealthRequest
 from core.operations.health import OPERATION
-from core.operations.health.pegasus import head_json, health_of
+from core.operations.health.pegasus import head_json, pegasus_health
 from core.pegasus.levels import ALLOWANCES, FunctionLevel
 from core.pegasus.snapshot import STORED_LEVEL, PegasusFacts
 from core.pegasus.summary import summarize_nodes, summarize_tables
@@ -18,6 +18,7 @@ from dashboard.cli import operations
 from dashboard.cli.options import Config, Json, Source
 from dashboard.cli.output import Answer, emit, print_line, table
 from dashboard.cli.pegasus.live import earlier_of, note_problems, pegasus_snapshot
+from dashboard.cli.progress import STATUS
 
 app = typer.Typer()
 
@@ -99,7 +100,8 @@ def health(source: Source, config: Config = None, as_json: Json = False) -> int:
     Shows the counts of the shell, the guardian and the replicas.
     """
     snapshot = pegasus_snapshot(source, config)
-    found = health_of(PegasusFacts(snapshot), earlier_of(source, snapshot, config))
+    facts = PegasusFacts(snapshot, earlier_of(source, snapshot, config))
+    found = pegasus_health(facts, HealthRequest(), STATUS)
     taken_at = snapshot.manifest.taken_at
     done = operations.Answered.of(found, HealthRequest(), taken_at, 0.0, ())
     return emit(operations.printable(OPERATION, done), as_json=as_json)

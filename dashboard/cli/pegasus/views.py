@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from core.diagnosis.pegasus.commands import fix_commands
-from core.findings.finding import Fix
 from core.plan.model import Plan
 from core.snapshot.store import Storable
 from dashboard import services
@@ -29,14 +27,3 @@ def with_topics(cluster: services.Cluster, snapshot: Storable, bundles: Sequence
     raise UsageFaultError(
         f"{cluster.name} is not a Pulsar cluster and has no topics.", hint="Omit --topics-of."
     )
-
-
-def fix_command(fix: Fix, cluster: str, more: str = "") -> str:
-    """Return the commands that make a plan of a fix, one a line; blank where it sets nothing.
-
-    Args:
-        fix: The fix.
-        cluster: Name of the cluster.
-        more: Further words of the command, such as the configuration.
-    """
-    return "\n".join(fix_commands(fix.wanted, cluster, more))

@@ -10,11 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from core.errors import InputError, UnknownNameError
-from core.findings.finding import Fix
 from core.plan.model import Plan
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.preview import OtherPreview, Preview, preview_plan
-from core.pulsar.presets import set_command
 from core.snapshot import PulsarSnapshot, TableManifest
 from core.snapshot.store import load_snapshot
 from core.units import format_ratio
@@ -109,14 +107,3 @@ def with_topics(
     entry = TableManifest(source="rest", rows=topics.num_rows)
     manifest = replace(snapshot.manifest, tables={**snapshot.manifest.tables, "topics": entry})
     return PulsarSnapshot.build(manifest, {**snapshot.tables, "topics": topics})
-
-
-def fix_command(fix: Fix, cluster: str, more: str = "") -> str:
-    """Return the ``trimtab set`` that makes a plan of a fix; blank where it has no dynamic part.
-
-    Args:
-        fix: The fix.
-        cluster: Name of the cluster.
-        more: Further words of the command, such as the configuration.
-    """
-    return set_command(fix.wanted, cluster, more)

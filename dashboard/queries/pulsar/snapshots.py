@@ -46,6 +46,7 @@ class Reading(PulsarFacts):
     def __init__(self, stored: CachedSnapshot) -> None:
         self.stored = stored
         self.assumed = NOTHING_ASSUMED
+        self.earlier = ()
 
     @property
     def snapshot(self) -> PulsarSnapshot:

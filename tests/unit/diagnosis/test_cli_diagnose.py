@@ -9,11 +9,10 @@ import pytest
 from pegasus_diagnosis import LIVELY, cluster, even_parts, node_names
 from report_cluster import all_reports
 
-from core.diagnosis import systems
 from core.diagnosis.model import Cause, Diagnosis, Effect, Outcome
 from core.findings.finding import Fix
+from core.operations import diagnose
 from core.snapshot.store import save_snapshot
-from dashboard.cli import diagnose
 from dashboard.cli.main import run
 
 NODES = node_names(5)
@@ -117,7 +116,7 @@ def test_what_qualifies_a_cause_is_printed(tmp_path, capsys, monkeypatch):
         untried=2,
         notes=("Judged.", "Late.", "Cut."),
     )
-    monkeypatch.setattr(systems, "diagnose", lambda *_, **__: found)
+    monkeypatch.setattr(diagnose, "diagnose", lambda *_, **__: found)
     folder = str(report_folder("21174", tmp_path))
     assert run(["diagnose", folder]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -130,7 +129,7 @@ def test_what_qualifies_a_cause_is_printed(tmp_path, capsys, monkeypatch):
 def test_commands_and_lines_of_a_file_are_alone_in_their_line():
     fix = Fix(wanted={}, lines=("a=1", "b=2"), restart=True)
     commands = "trimtab set c x=1 --plan plan.json\ntrimtab set c y=2 --plan plan.json"
-    assert diagnose._fix_lines("Fix", fix, commands) == [
+    assert diagnose.fix_lines("Fix", fix, commands) == [
         "Fix:",
         "  trimtab set c x=1 --plan plan.json",
         "  trimtab set c y=2 --plan plan.json",
@@ -138,7 +137,7 @@ def test_commands_and_lines_of_a_file_are_alone_in_their_line():
         "  broker.conf: b=2",
         "  then a rolling restart",
     ]
-    assert diagnose._fix_lines("Fix", Fix(), "", "Add a broker.") == ["Fix: Add a broker."]
+    assert diagnose.fix_lines("Fix", Fix(), "", "Add a broker.") == ["Fix: Add a broker."]
 
 
 def report_folder(name: str, folder: Path) -> Path:

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
-from core.diagnosis.pegasus.commands import fix_commands
 from core.pegasus.steps.level import LEVEL_KEY
 from dashboard import state
 from dashboard.app_pages.diagnose.system import DiagnoseSystem, NextPage
 
 if TYPE_CHECKING:
     from core.diagnosis.model import Cause
-    from core.findings.finding import Fix
     from dashboard.components.pegasus.page import PegasusPage
 
 
@@ -33,10 +31,6 @@ class PegasusDiagnose:
                 label="Set level", page="pegasus_balance", params={}, icon=":material/balance:"
             ),
         )
-
-    def command(self, fix: Fix, cluster: str) -> str:
-        """Return the commands that make plans."""
-        return "\n".join(fix_commands(fix.wanted, cluster))
 
     def links(self, page: PegasusPage) -> None:
         """Draw the link to the balance page."""

@@ -10,7 +10,6 @@ import streamlit as st
 
 from core.diagnosis.pulsar.advice import values_of
 from core.diagnosis.pulsar.trials import SHEDDING
-from core.pulsar.presets import set_command
 from core.pulsar.settings import effective_settings, parse_set_options
 from core.pulsar.shedding.registry import active_shedding_strategy
 from dashboard import state
@@ -18,7 +17,6 @@ from dashboard.app_pages.diagnose.system import DiagnoseSystem, NextPage
 
 if TYPE_CHECKING:
     from core.diagnosis.model import Cause
-    from core.findings.finding import Fix
     from dashboard.components.pulsar.page import PulsarPage
 
 
@@ -55,10 +53,6 @@ class PulsarDiagnose:
                 help="Open Settings with this change.",
             ),
         )
-
-    def command(self, fix: Fix, cluster: str) -> str:
-        """Return ``trimtab set``; empty where nothing of it is dynamic."""
-        return set_command(fix.wanted, cluster)
 
     def links(self, page: PulsarPage) -> None:
         """Draw the links to Rebalance, Settings, and the job that simulates every cluster."""

@@ -11,6 +11,7 @@ import typer
 from core.diagnosis.pulsar.advice import simulated_findings
 from core.errors import SnapshotError
 from core.findings.finding import Finding
+from core.pulsar.presets import set_command
 from core.pulsar.rules.doctor import Examination, examine
 from core.pulsar.rules.doctor.answer import answer, answer_of_file, group_words
 from core.pulsar.rules.doctor.groups import Comparison
@@ -32,7 +33,6 @@ from dashboard.cli.options import Config, Json, MaybeSource, Release, Settings
 from dashboard.cli.output import Answer, UsageFaultError, emit, print_line, table
 from dashboard.cli.pulsar.snapshots import Assumptions
 from dashboard.cli.pulsar.source import pulsar_snapshot
-from dashboard.cli.pulsar.views import fix_command
 
 _MOST_GROUPS = 6
 _MOST_PLACES = 4
@@ -186,7 +186,7 @@ def _diagnosis_json(finding: Finding, cluster: str, more: str) -> dict[str, Any]
             "dynamic": dict(finding.fix.wanted),
             "broker_conf": list(finding.fix.lines),
             "restart": finding.fix.restart,
-            "command": fix_command(finding.fix, cluster, more) or None,
+            "command": set_command(finding.fix.wanted, cluster, more) or None,
         },
     }
 
@@ -210,7 +210,9 @@ def _comparison_json(compared: Comparison) -> dict[str, Any]:
 def _show(examination: Examination, manifest: Manifest, more: str) -> None:
     print_line(answer(examination))
     for diagnosis in examination.diagnoses:
-        _show_finding(diagnosis, fix_command(diagnosis.fix, manifest.cluster, more), "broker.conf")
+        _show_finding(
+            diagnosis, set_command(diagnosis.fix.wanted, manifest.cluster, more), "broker.conf"
+        )
     _show_brokers(examination.comparison)
     _show_unjudged(examination)
 

@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from core.errors import PlanError
-from core.facts import Assumed, facts_of, release_warnings
+from core.facts import Assumed, release_warnings
 from core.operations.shed import OPERATION, Shedding, with_strategy
 from core.plan.model import Plan
 from core.pulsar.plan.build import build_unload_plan
@@ -76,7 +76,7 @@ def _planned(
     """Print the rounds of one snapshot with a plan of the first one, which is written."""
     loads, assumed = operations.prepared(OPERATION, options)
     (load,) = loads.values()
-    facts = facts_of(load(), assumed)
+    facts = load()
     shedding = OPERATION.answer(facts, request, STATUS)
     taken_at, warnings = facts.snapshot.manifest.taken_at, release_warnings(facts)
     done = operations.Answered.of(shedding, request, taken_at, 0.0, warnings)
