@@ -26,7 +26,7 @@ from connectors.alerts.targets import send
 from connectors.config.alerts import Alerts, TargetConfig
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.journal.journal import SqlJournal
-from connectors.recording.status import last_collect_error
+from connectors.recording.status import last_collect_error, pipeline_lag_s
 from connectors.systems import connector_of, open_journal, systems_of, target_ratio
 from connectors.transport.deadline import unless
 from core.actions.approval import waits_for_approval
@@ -178,6 +178,7 @@ class _Watch:
             waiting=[view for view in runs if waits_for_approval(view, rules, now)],
             returned=self._returned(cluster.name, now),
             target_ratio=target_ratio(self._config, cluster),
+            pipeline_lag_s=pipeline_lag_s(self._config, cluster.name, now),
         )
 
     def _of_snapshot(

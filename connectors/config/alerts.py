@@ -72,6 +72,7 @@ class Alerts(Strict):
     returned_per_hour: int = Field(default=5, ge=0)
     drift_min: float = Field(default=30.0, ge=0)
     waiting_min: float = Field(default=10.0, ge=0)
+    pipeline_lag_min: float = Field(default=180.0, gt=0)
     targets: list[TargetConfig] = Field(default_factory=list)
 
     @field_validator("targets")
@@ -94,4 +95,5 @@ class Alerts(Strict):
             returned_per_hour=self.returned_per_hour,
             drift_min=self.drift_min,
             waiting_min=self.waiting_min,
+            pipeline_lag_min=self.pipeline_lag_min,
         )

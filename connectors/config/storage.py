@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field, SecretStr, field_validator
 
@@ -135,8 +135,13 @@ class Pipeline(Strict):
     Attributes:
         is_enabled: Whether collectors roll up the minutes of their clusters, before old ones are
             dropped.
+        engine: Of ``trimtab pipeline`` and its job. ``auto``: Spark if a Spark cluster is
+            configured and the minutes to read are large, see
+            :func:`core.history.tiers.pipeline.is_for_spark`. With ``spark``, collectors do not roll
+            up.
         hours_max_age_days: Older hours are dropped, if the days have them; days never.
     """
 
     is_enabled: bool = True
+    engine: Literal["auto", "local", "spark"] = "auto"
     hours_max_age_days: float = Field(default=400.0, gt=1)

@@ -232,6 +232,10 @@ class Recording:
             failure = came.not_rolled_up
             self.status.upkeep_error = None if failure is None else failure.as_json()
             self.status.bytes = came.bytes
+            self.status.tier_rows += came.tier_rows
+            self.status.hours_due = came.due
+            if came.rolled_up_to is not None:
+                self.status.rolled_up_to = minute_text(came.rolled_up_to)
             if came.paused and came.paused != self.status.upkeep_paused:
                 self._report("paused", f"history: {came.paused}")
             self.status.upkeep_paused = came.paused

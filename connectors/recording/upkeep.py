@@ -36,6 +36,9 @@ class UpkeepResult:
         paused: Why nothing was put together and dropped; empty: it was.
         rolled_up: Hours that were made of minutes.
         not_rolled_up: Why some were not.
+        tier_rows: Rows of the tiers that were written.
+        due: Hours that are due afterwards.
+        rolled_up_to: Start of the first hour that is not rolled up, ms; ``None``: not read.
     """
 
     hours: int
@@ -44,6 +47,9 @@ class UpkeepResult:
     paused: str = ""
     rolled_up: int = 0
     not_rolled_up: OpsError | None = None
+    tier_rows: int = 0
+    due: int = 0
+    rolled_up_to: int | None = None
 
 
 def keep_in_order(
@@ -66,19 +72,41 @@ def keep_in_order(
     max_age = timedelta(days=limits.max_age_days)
     jump = store.jump(cluster, now, max_age)
     hours = 0 if jump else store.compact(cluster, now).hours
-    rolled_up, failure = 0, None
+    made, failure, due, up_to = tiers.PipelineResult(), None, 0, None
     if pipeline.is_enabled and not jump:
         now_ms = datetime_to_ms(now)
         try:
-            rolled_up = tiers.roll_up(store, cluster, now_ms).hours
+            if pipeline.engine != "spark":
+                made = tiers.roll_up(store, cluster, now_ms)
             tiers.keep_in_order(store, cluster, now_ms, pipeline.hours_max_age_days)
         except OpsError as exc:
             failure = exc
-    if failure is not None:
+        due, up_to = _progress(store, cluster, now_ms)
+    oldest_ms = datetime_to_ms(now - max_age)
+    if failure is not None or (up_to is not None and up_to < oldest_ms):
         max_age = _ANY_AGE
     days = [] if jump else store.retain(cluster, now, max_age, limits.max_bytes)
     held = sum(size.bytes for size in store.sizes(cluster).values())
-    return UpkeepResult(hours, tuple(days), held, str(jump or ""), rolled_up, failure)
+    return UpkeepResult(
+        hours=hours,
+        days=tuple(days),
+        bytes=held,
+        paused=str(jump or ""),
+        rolled_up=made.hours,
+        not_rolled_up=failure,
+        tier_rows=made.rows,
+        due=due,
+        rolled_up_to=up_to,
+    )
+
+
+def _progress(store: HistoryStore, cluster: str, now_ms: int) -> tuple[int, int | None]:
+    """Return the hours that are due, and the start of the first hour that is not rolled up."""
+    try:
+        state = tiers.status(store, cluster, now_ms)
+    except OpsError:  # the same as in the turn itself
+        return 0, None
+    return state.due, tiers.open_hour(now_ms) if state.due_from is None else state.due_from
 
 
 def keep_in_order_alone(config: TrimtabConfig, store: HistoryStore, cluster: str) -> UpkeepResult:

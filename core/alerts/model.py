@@ -39,6 +39,7 @@ class Limits:
         returned_per_hour: Moves back to a server that was left before.
         drift_min: Servers of a cluster run with different settings.
         waiting_min: A run waits, paused or for a worker.
+        pipeline_lag_min: Hours of the history are rolled up later than this after their end.
     """
 
     deviation_ratio: float | None = None
@@ -50,6 +51,7 @@ class Limits:
     returned_per_hour: int = 5
     drift_min: float = 30.0
     waiting_min: float = 10.0
+    pipeline_lag_min: float = 180.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,8 @@ class Facts:
         waiting: Those of them that wait for approval.
         returned: Moves of the last hour back to a server that was left before.
         target_ratio: Deviation that the target of the cluster allows.
+        pipeline_lag_s: Time since the end of the first recorded hour that is not rolled up;
+            ``None`` if it is unknown.
     """
 
     cluster: str
@@ -79,6 +83,7 @@ class Facts:
     waiting: Sequence[RunView] = ()
     returned: int = 0
     target_ratio: float = 0.2
+    pipeline_lag_s: float | None = None
 
     def gauge(self, name: str, labels: Mapping[str, str]) -> float | None:
         """Return a value of the snapshot, or ``None`` if it has none."""

@@ -190,6 +190,19 @@ def _drift(facts: Facts, _: Limits) -> Iterator[Condition]:
             yield Condition(one.subject, one.sentence, one.hint, *_quantities(one))
 
 
+def _pipeline(facts: Facts, limits: Limits) -> Iterator[Condition]:
+    lag_s = facts.pipeline_lag_s
+    if lag_s is not None and lag_s > limits.pipeline_lag_min * 60:
+        yield Condition(
+            "",
+            f"Recorded minutes are not rolled up since {format_age(lag_s)}, limit "
+            f"{limits.pipeline_lag_min:g} min.",
+            f"Run: trimtab pipeline status {facts.cluster}. Then see the collector's log.",
+            measured=format_age(lag_s),
+            limit=f"{limits.pipeline_lag_min:g} min",
+        )
+
+
 def _quantities(finding: Finding) -> tuple[str, str]:
     """Return the value of a finding and its limit, with units; empty where it has none."""
     value, limit = finding.measured, finding.limit
@@ -280,6 +293,13 @@ RULES: Final = (
         severity="info",
         minutes=lambda limits: limits.drift_min,
         holds=_drift,
+    ),
+    Rule(
+        code="pipeline_lag",
+        title="History is not rolled up",
+        severity="warning",
+        minutes=lambda _: 0.0,
+        holds=_pipeline,
     ),
 )
 """In the order in which they are listed."""

@@ -39,6 +39,7 @@ ADJUSTABLE: Final[Mapping[str, AdjustableFields]] = {
     "flapping": AdjustableFields(threshold="returned_per_hour", unit="moves/h"),
     "run_waiting": AdjustableFields(minutes="waiting_min"),
     "settings_drift": AdjustableFields(minutes="drift_min"),
+    "pipeline_lag": AdjustableFields(threshold="pipeline_lag_min", unit="min"),
 }
 """By code of the rule; the other rules have nothing to change."""
 

@@ -15,7 +15,7 @@ from dashboard.cli.engine import is_spark, spark_session
 from dashboard.cli.history import From, To, Uri
 from dashboard.cli.history.moments import span
 from dashboard.cli.history.recorded import CommandHistory, as_iso
-from dashboard.cli.options import Config, EngineName, Json
+from dashboard.cli.options import Config, Json
 from dashboard.cli.output import (
     EXIT_DONE,
     EXIT_INCOMPLETE,
@@ -39,12 +39,19 @@ Clusters = Annotated[
     typer.Argument(metavar="CLUSTER...", help="Cluster names in the history; default: all."),
 ]
 
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        help="auto, local or spark; the result is the same. Default: engine of [pipeline]."
+    ),
+]
+
 
 @app.command("run")
 def run_pipeline(
     clusters: Clusters = None,
     uri: Uri = None,
-    engine: EngineName = "local",
+    engine: Engine = None,
     config: Config = None,
     as_json: Json = False,
 ) -> int:
@@ -61,7 +68,7 @@ def backfill(
     from_time: From = None,
     to_time: To = None,
     uri: Uri = None,
-    engine: EngineName = "local",
+    engine: Engine = None,
     config: Config = None,
     as_json: Json = False,
 ) -> int:
@@ -127,7 +134,7 @@ def verify(
     ] = 24,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample.")] = 0,
     uri: Uri = None,
-    engine: EngineName = "local",
+    engine: Engine = None,
     config: Config = None,
     as_json: Json = False,
 ) -> int:
@@ -138,7 +145,7 @@ def verify(
     from core.history.tiers import pipeline  # noqa: PLC0415  # commands start fast
 
     past = CommandHistory.of(uri, config)
-    computed = _engine(past, engine)
+    computed = _computed(past, is_on_spark=_engine(past, engine) == "spark")
     outcomes: list[dict[str, Any]] = []
     for name in _named(past, clusters):
         compared, wrong = pipeline.verify(
@@ -168,18 +175,20 @@ def _rolled_up(
     past: CommandHistory,
     clusters: Sequence[str] | None,
     only: TimeRange | None,
-    engine: str,
+    engine: str | None,
     *,
     as_json: bool,
 ) -> int:
     from core.history.tiers import pipeline  # noqa: PLC0415  # commands start fast
 
-    computed = _engine(past, engine)
+    chosen, master = _engine(past, engine), past.config.spark.master
     now_ms = datetime_to_ms(services.now())
     outcomes: list[dict[str, Any]] = []
     rows: list[tuple[str, ...]] = []
     for name in _named(past, clusters):
         try:
+            is_on_spark = pipeline.is_for_spark(past.store, name, now_ms, only, chosen, master)
+            computed = _computed(past, is_on_spark=is_on_spark)
             done = pipeline.roll_up(
                 past.store, name, now_ms, only=only, engine=computed, progress=STATUS
             )
@@ -208,8 +217,19 @@ def _named(past: CommandHistory, clusters: Sequence[str] | None) -> list[str]:
     return list(clusters) if clusters else past.store.clusters()
 
 
-def _engine(past: CommandHistory, engine: str) -> HoursEngine:
-    if not is_spark(engine):
+def _engine(past: CommandHistory, engine: str | None) -> str:
+    """Return the engine of a command, by default that of the configuration.
+
+    Raises:
+        UsageFaultError: There is no such engine.
+    """
+    if engine not in (None, "auto"):
+        is_spark(engine)
+    return engine or past.config.pipeline.engine
+
+
+def _computed(past: CommandHistory, *, is_on_spark: bool) -> HoursEngine:
+    if not is_on_spark:
         from core.history.tiers.local import hours_here  # noqa: PLC0415  # commands start fast
 
         return hours_here

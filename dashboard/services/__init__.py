@@ -159,6 +159,17 @@ def snapshot_store(config: TrimtabConfig) -> SnapshotStore:
     return SnapshotStore(config.state_dir / "snapshots")
 
 
+def pipeline_lag_s(config: TrimtabConfig, cluster: str, now: datetime) -> float | None:
+    """Return the time since the end of the first recorded hour that is not rolled up, s.
+
+    Returns:
+        ``None`` if the collector reported no turn of the pipeline.
+    """
+    from connectors.recording import status  # noqa: PLC0415  # commands start fast
+
+    return status.pipeline_lag_s(config, cluster, now)
+
+
 def collector_status_path(config: TrimtabConfig, cluster: str) -> Path:
     """Return the path of the status file of ``cluster``'s collector."""
     return config.state_dir / "collectors" / f"{cluster}.json"

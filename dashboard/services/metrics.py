@@ -194,9 +194,9 @@ class _Metrics(Collector):
         status = _read(services.collector_status_path(self._config, cluster.name))
         labels = {"cluster": cluster.name}
         if (last := status.get("last_success_at")) is not None:
-            lag_s = (now - datetime.fromisoformat(last)).total_seconds()
+            age_s = (now - datetime.fromisoformat(last)).total_seconds()
             self._add(
-                "collector_lag_seconds", "Time since the collector's last success.", labels, lag_s
+                "collector_lag_seconds", "Time since the collector's last success.", labels, age_s
             )
         if status.get("last_duration_s") is not None:
             self._add(
@@ -214,6 +214,14 @@ class _Metrics(Collector):
         )
         if recording.get("bytes") is not None:
             self._add("history_bytes", "Size of the recorded history.", labels, recording["bytes"])
+        lag_s = services.pipeline_lag_s(self._config, cluster.name, now)
+        if lag_s is not None:
+            text = "Time since the end of the first recorded hour that is not rolled up."
+            self._add("pipeline_lag_seconds", text, labels, lag_s)
+            text = "Hours that were due after the last turn of the pipeline."
+            self._add("pipeline_hours_due", text, labels, recording.get("hours_due") or 0)
+            text = "Rows of hours and days written since the collector started."
+            self._add("pipeline_rows", text, labels, recording.get("tier_rows") or 0)
         for source, part in (("cluster", status), ("history", recording)):
             error = part.get("last_error")
             code = error.get("code", "") if error else ""

@@ -34,6 +34,7 @@ REQUESTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "backtest": {"grid": {"clusters": ["prod"], "shedding": ["recorded", "ThresholdShedder"]}},
     "trends": {"period": "hour"},
     "flaps": {},
+    "pipeline": {},
     "health": {"workers": 1},
     "diagnose": _BOTH,
     "drill": _BOTH,

@@ -121,6 +121,7 @@ HOLDS = {
             )
         ]
     },
+    "pipeline_lag": {"pipeline_lag_s": 180 * 60 + 1.0},
 }
 HOLDS_NOT = {
     "uneven": {"gauges": [uneven(0.2)]},
@@ -135,6 +136,7 @@ HOLDS_NOT = {
     "approval_pending": {"runs": [view_of()]},
     "problem": {"findings": [replace(UNWRITABLE, severity="warning")]},
     "settings_drift": {},
+    "pipeline_lag": {"pipeline_lag_s": 180 * 60.0},
 }
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from history_rows import CLUSTER, recorded, store_in
 from history_worlds import pulsar_minutes
 
+from connectors.config.model import TrimtabConfig
 from connectors.config.storage import History, Pipeline
+from connectors.recording.status import RecordingStatus, pipeline_lag_s
 from connectors.recording.upkeep import keep_in_order
-from core.history.store.layout import HistoryError
+from core.history.store.layout import HOUR_MS, HistoryError
 from core.history.tiers import pipeline
 from core.history.tiers.local import hours_here
 from core.history.tiers.registry import tier_tables
@@ -20,6 +23,7 @@ from core.units import datetime_to_ms
 from dashboard.cli.main import run
 
 SNAPSHOTS = pulsar_minutes(6, 6)
+LATER_MS = datetime_to_ms(SNAPSHOTS[-1].manifest.taken_at + timedelta(hours=2))
 
 
 @pytest.fixture
@@ -139,3 +143,78 @@ def test_a_late_minute_of_a_day_without_hours_does_not_replace_the_day(store) ->
     recorded(store, pulsar_minutes(7, 2, every_s=3_600.0)[1:])
     done = pipeline.roll_up(store, CLUSTER, ended)
     assert (done.hours, done.days) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("engine", "master", "large", "is_spark"),
+    [
+        ("auto", "spark://host:7077", True, True),
+        ("auto", "spark://host:7077", False, False),
+        ("auto", "local[*]", True, False),
+        ("local", "spark://host:7077", True, False),
+        ("spark", "local[*]", False, True),
+    ],
+)
+def test_the_engine_follows_from_size_and_configuration(
+    store, monkeypatch, engine, master, large, is_spark
+) -> None:
+    size = sum(one.bytes for one in store.sizes(CLUSTER).values())
+    monkeypatch.setattr(pipeline, "SPARK_BYTES", size if large else size + 1)
+    assert pipeline.is_for_spark(store, CLUSTER, LATER_MS, None, engine, master) is is_spark
+
+
+def test_nothing_to_do_needs_no_spark(store, monkeypatch) -> None:
+    monkeypatch.setattr(pipeline, "SPARK_BYTES", 0)
+    pipeline.roll_up(store, CLUSTER, LATER_MS)
+    assert not pipeline.is_for_spark(store, CLUSTER, LATER_MS, None, "auto", "yarn")
+
+
+def test_upkeep_leaves_hours_to_spark_and_reports_them_as_due(store) -> None:
+    now = SNAPSHOTS[-1].manifest.taken_at + timedelta(hours=2)
+    left = keep_in_order(store, CLUSTER, History(), now, Pipeline(engine="spark"))
+    hour = datetime_to_ms(SNAPSHOTS[0].manifest.taken_at) // HOUR_MS * HOUR_MS
+    assert (left.rolled_up, left.due, left.rolled_up_to) == (0, 1, hour)
+    done = keep_in_order(store, CLUSTER, History(), now, Pipeline())
+    assert (done.rolled_up, done.due, done.tier_rows > 0) == (1, 0, True)
+    assert done.rolled_up_to == pipeline.open_hour(datetime_to_ms(now))
+
+
+ROLLED_UP_TO = datetime(2026, 11, 21, 11, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("last_minute", "due", "after", "lag_s"),
+    [
+        (ROLLED_UP_TO + timedelta(minutes=9), 0, timedelta(minutes=30), 0.0),  # the hour is open
+        (ROLLED_UP_TO + timedelta(minutes=9), 0, timedelta(minutes=90), 1_800.0),
+        (ROLLED_UP_TO - timedelta(minutes=1), 0, timedelta(hours=9), 0.0),  # nothing is recorded
+        (None, 0, timedelta(hours=9), 0.0),  # a standby collector
+        (ROLLED_UP_TO - timedelta(minutes=1), 3, timedelta(hours=9), 8 * 3_600.0),  # imported
+    ],
+)
+def test_lag_counts_from_the_end_of_the_first_hour_that_is_not_rolled_up(
+    tmp_path, last_minute, due, after, lag_s
+) -> None:
+    config = TrimtabConfig(state_dir=tmp_path)
+    assert pipeline_lag_s(config, "prod", ROLLED_UP_TO) is None
+    status = RecordingStatus(
+        place="",
+        last_minute_at=last_minute and last_minute.isoformat(),
+        rolled_up_to=ROLLED_UP_TO.isoformat(),
+        hours_due=due,
+    )
+    folder = tmp_path / "collectors"
+    folder.mkdir()
+    (folder / "prod.json").write_bytes(msgspec.json.encode({"history": status}))
+    assert pipeline_lag_s(config, "prod", ROLLED_UP_TO + after) == lag_s
+    off = TrimtabConfig(state_dir=tmp_path, pipeline=Pipeline(is_enabled=False))
+    assert pipeline_lag_s(off, "prod", ROLLED_UP_TO + after) is None
+
+
+def test_minutes_that_wait_for_spark_are_not_deleted_for_their_age(store) -> None:
+    now = SNAPSHOTS[-1].manifest.taken_at + timedelta(hours=30)
+    limits = History(max_age_days=0.5)
+    assert keep_in_order(store, CLUSTER, limits, now, Pipeline(engine="spark")).days == ()
+    pipeline.roll_up(store, CLUSTER, datetime_to_ms(now))
+    done = keep_in_order(store, CLUSTER, limits, now, Pipeline(engine="spark"))
+    assert done.days == ("2026-11-21",)

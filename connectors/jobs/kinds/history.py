@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import field_validator, model_validator
 
@@ -13,10 +14,16 @@ from connectors.jobs.kinds.fleet import write
 from connectors.jobs.model import JobAnswer, JobContext, JobKind, ScopedRequest
 from core.history.analysis.flaps.job import flaps_here
 from core.history.analysis.requests import FlapsRequest, RecordScope, TrendsRequest
-from core.history.analysis.trends.job import trends_here
+from core.history.analysis.trends.job import chosen_clusters, trends_here
+from core.history.store.layout import HistoryError
+from core.history.store.reading import between
+from core.history.tiers import pipeline
+from core.history.tiers.local import hours_here
+from core.units import datetime_to_ms, pluralize
 
 if TYPE_CHECKING:
     from core.history.store.store import HistoryStore
+    from core.history.tiers.pipeline import HoursEngine
 
 
 class RecordJob(Strict):
@@ -103,6 +110,61 @@ def _flaps(context: JobContext, job: ScopedRequest) -> JobAnswer:
     )
 
 
+class PipelineJob(RecordJob):
+    """Scope of the job that rolls up.
+
+    Attributes:
+        is_repeated: Roll up all hours of the time again, due or not.
+        engine: ``auto``: Spark for many minutes if a Spark cluster is configured.
+    """
+
+    engine: Literal["auto", "local", "spark"] = "auto"  # type: ignore[assignment]  # one more
+    is_repeated: bool = False
+
+
+def _pipeline(context: JobContext, job: PipelineJob) -> JobAnswer:
+    store: HistoryStore = context.history()
+    now_ms = datetime_to_ms(datetime.now(UTC))
+    only = between(job.start, job.end) if job.is_repeated else None
+    engine = context.config.pipeline.engine if job.engine == "auto" else job.engine
+    rows = []
+    failures = []
+    for name in chosen_clusters(store, job.clusters or ()):
+        master = context.config.spark.master
+        computed: HoursEngine = hours_here
+        if pipeline.is_for_spark(store, name, now_ms, only, engine, master):
+            from core.spark.jobs.tiers import SparkTiers  # noqa: PLC0415  # seconds, only here
+
+            computed = SparkTiers(context.spark())
+        try:
+            done = pipeline.roll_up(
+                store, name, now_ms, only=only, engine=computed, progress=context.progress
+            )
+        except HistoryError as exc:  # a damaged cluster must not stop those after it
+            failures.append(str(exc))
+            continue
+        rows.append({"cluster": name, "hours": done.hours, "days": done.days, "rows": done.rows})
+    if failures:
+        raise HistoryError(failures[0], hint="The other clusters were rolled up.")
+    table = pa.Table.from_pylist(rows, schema=ROLLED_UP)
+    write(context, {"clusters": table})
+    hours, days = (pc.sum(table[name]).as_py() or 0 for name in ("hours", "days"))
+    return JobAnswer(
+        sentence=f"{pluralize(hours, 'hour')} and {pluralize(days, 'day')} rolled up.",
+        tables={"clusters": "Hours, days and rows that were written, by cluster."},
+        facts={"hours": hours, "days": days},
+    )
+
+
+ROLLED_UP: Final = pa.schema(
+    [
+        pa.field("cluster", pa.string(), nullable=False),
+        *(pa.field(name, pa.int64(), nullable=False) for name in ("hours", "days", "rows")),
+    ]
+)
+"""Result of the job that rolls up, one row a cluster."""
+
+
 KINDS: Final = (
     JobKind(
         name="trends",
@@ -119,5 +181,12 @@ KINDS: Final = (
         scope=RecordJob,
         request=FlapsRequest,
         run=_flaps,
+    ),
+    JobKind(
+        name="pipeline",
+        title="Roll up the history",
+        answers="Rolls up recorded minutes to hours and days, or a time range again.",
+        scope=PipelineJob,
+        run=_pipeline,
     ),
 )

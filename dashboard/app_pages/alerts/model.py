@@ -122,6 +122,7 @@ _PAGES: Final[Mapping[str, str]] = {
     "unread": "fleet",
     "flapping": "history",
     "settings_drift": "settings",
+    "pipeline_lag": "jobs",
 }
 _RUN_RULES: Final = ("run_failed", "run_unassigned", "run_waiting", "approval_pending")
 
