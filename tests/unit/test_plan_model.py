@@ -11,7 +11,15 @@ import pytest
 from core.errors import UnusablePlanError
 from core.ids import SnapshotId
 from core.plan.codec import dump_plan, load_plan
-from core.plan.model import Diagnostic, Expected, Plan, PolicyRef, content_hash, sealed
+from core.plan.model import (
+    MAX_LIFETIME_S,
+    Diagnostic,
+    Expected,
+    Plan,
+    PolicyRef,
+    content_hash,
+    sealed,
+)
 from core.pulsar.steps.unload import UnloadBundle
 from core.systems import STEPS
 
@@ -121,6 +129,12 @@ def test_what_is_no_plan_is_refused(raw) -> None:
         load_plan(raw, STEPS)
 
 
+@pytest.mark.parametrize("raw", [b"[]", b"{}", b"5", b'"plan_id"', b'["plan_id"]', b"null"])
+def test_json_that_is_no_plan_is_named_as_such(raw) -> None:
+    with pytest.raises(UnusablePlanError, match=r"^The plan is not a Trimtab plan\.$"):
+        load_plan(raw, STEPS)
+
+
 def test_a_missing_file_is_named(tmp_path) -> None:
     with pytest.raises(UnusablePlanError, match=r"none\.json cannot be read"):
         load_plan(tmp_path / "none.json", STEPS)
@@ -130,6 +144,23 @@ def test_a_plan_expires() -> None:
     plan = a_plan()
     assert not plan.is_expired(NOON)
     assert plan.is_expired(plan.expires_at)
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "words"), [(0, ""), (299, ""), (301, "dated in the future"), (9e5, "in the future")]
+)
+def test_a_plan_from_the_future_is_refused_beyond_what_clocks_differ(ahead_s, words) -> None:
+    plan = a_plan()
+    reason = plan.bad_lifetime(plan.created_at - timedelta(seconds=ahead_s))
+    assert bool(reason) == bool(words)
+    assert words in reason
+
+
+def test_a_plan_that_lives_too_long_is_refused() -> None:
+    plan = a_plan(expires_at=NOON + timedelta(seconds=5 + MAX_LIFETIME_S))
+    assert plan.bad_lifetime(NOON) == ""
+    longer = a_plan(expires_at=plan.expires_at + timedelta(seconds=1))
+    assert longer.bad_lifetime(NOON).startswith(f"Plan {longer.short_id} is valid for ")
 
 
 def test_the_id_is_a_sha256_and_has_a_short_form() -> None:
