@@ -131,8 +131,9 @@ def test_what_is_no_plan_is_refused(raw) -> None:
 
 @pytest.mark.parametrize("raw", [b"[]", b"{}", b"5", b'"plan_id"', b'["plan_id"]', b"null"])
 def test_json_that_is_no_plan_is_named_as_such(raw) -> None:
-    with pytest.raises(UnusablePlanError, match=r"^The plan is not a Trimtab plan\.$"):
+    with pytest.raises(UnusablePlanError) as caught:
         load_plan(raw, STEPS)
+    assert caught.value.message == "The plan is not a Trimtab plan."
 
 
 def test_a_missing_file_is_named(tmp_path) -> None:
@@ -147,7 +148,7 @@ def test_a_plan_expires() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ahead_s", "words"), [(0, ""), (299, ""), (301, "dated in the future"), (9e5, "in the future")]
+    ("ahead_s", "words"), [(0, ""), (60, ""), (61, "dated in the future"), (9e5, "in the future")]
 )
 def test_a_plan_from_the_future_is_refused_beyond_what_clocks_differ(ahead_s, words) -> None:
     plan = a_plan()
