@@ -53,7 +53,10 @@ class CopyProgress:
         """Return the amount so far, then what was predicted and the rate."""
         if self.predicted_mb == 0:
             return "0 B", "roles change only"
-        predicted = f"{format_mb(self.predicted_mb)} predicted"
+        is_known = self.predicted_mb is not None
+        predicted = (
+            f"{format_mb(self.predicted_mb)} predicted" if is_known else "prediction unknown"
+        )
         if self.so_far_mb is None:
             return "not counted", predicted
         so_far = "0 B" if self.so_far_mb == 0 else format_mb(self.so_far_mb)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from pegasus_snapshots import NODES, snapshot_of, whole
 
+from core.actions.copies import CopyProgress
 from core.pegasus.balance.model import BalancePlan, PlanKind
 from core.pegasus.copy_time import copy_time, slower
 from core.pegasus.even.cost import copy_cost
@@ -47,6 +48,23 @@ def test_rate_is_that_of_the_latest_copies_unless_the_limit_is_lower(measured, l
     found = slower(measured, limit)
     assert found is not None
     assert found.describe() == expected
+
+
+@pytest.mark.parametrize(
+    ("predicted", "so_far", "rate", "words"),
+    [
+        (0.0, None, None, ("0 B", "roles change only")),
+        (0.0, 5.0, 1.0, ("0 B", "roles change only")),
+        (2_000.0, None, 40.0, ("not counted", "2 GB predicted")),
+        (2_000.0, 0.0, None, ("0 B", "2 GB predicted")),
+        (2_000.0, 500.0, None, ("500 MB", "2 GB predicted")),
+        (2_000.0, 500.0, 40.0, ("500 MB", "2 GB predicted, 40 MB/s")),
+        (None, 500.0, 40.0, ("500 MB", "prediction unknown, 40 MB/s")),
+    ],
+)
+def test_a_run_keeps_copied_and_predicted_and_rate_apart(predicted, so_far, rate, words):
+    progress = CopyProgress(predicted_mb=predicted, so_far_mb=so_far, rate_mb_per_s=rate)
+    assert progress.describe() == words
 
 
 def test_plan_names_one_time_and_what_its_rate_is_based_on():

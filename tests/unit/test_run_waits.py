@@ -151,6 +151,7 @@ def test_what_the_meta_server_moved_meanwhile_is_no_step_and_its_moves_back_can_
     ended = RunEnded(state="DONE", sentence="2 of 2 steps done.")
     view = run_of((LIVELY, CALM), *held(is_back=False), *steps, *held(is_back=True)[2:], ended)
     assert "Moves that the meta server made" in why_nothing_lasts(view)
+    assert why_nothing_lasts(view).startswith("The temporary settings were restored. ")
     assert why_no_undo(view, None) is None
 
 
