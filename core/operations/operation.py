@@ -69,11 +69,13 @@ class Cells:
         head: Headings.
         rows: Texts by row.
         rest: Number of rows that are not shown.
+        wide: Headings of the columns for which a terminal has no room.
     """
 
     head: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     rest: int = 0
+    wide: tuple[str, ...] = ()
 
 
 Line = str | Listing | Cells

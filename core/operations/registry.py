@@ -10,6 +10,7 @@ from core.errors import UnknownNameError
 from core.operations.operation import Operation, operation_in
 
 MODULES: Final = {
+    "balance": "core.operations.balance",
     "diagnose": "core.operations.diagnose",
     "drill": "core.operations.drill",
     "health": "core.operations.health",

@@ -42,12 +42,14 @@ class TextTable(msgspec.Struct, frozen=True, tag="table"):
         rows: Texts by row.
         spare: Headings of the columns to omit first on a narrow terminal.
         rest: What follows the table; empty: nothing.
+        wide: Headings of the columns for which a terminal has no room.
     """
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     spare: tuple[str, ...] = ()
     rest: str = ""
+    wide: tuple[str, ...] = ()
 
 
 Shown = TextLine | TextTable
@@ -87,7 +89,7 @@ def lines_of(
             yield _listed(line, datetime_to_ms(taken_at))
         elif isinstance(line, Cells):
             rest = f"... and {line.rest} more." if line.rest else ""
-            yield TextTable(line.head, tuple(map(tuple, line.rows)), rest=rest)
+            yield TextTable(line.head, tuple(map(tuple, line.rows)), rest=rest, wide=line.wide)
         elif isinstance(line, Aged):
             yield TextLine(line.format(age=_age((now - taken_at).total_seconds())))
         else:

@@ -16,6 +16,7 @@ from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.view import ClusterView
 from core.schemas.pegasus import NODE_ORDERS
 from core.snapshot.pegasus import PegasusSnapshot
+from core.units import pluralize
 
 _PATIENCE: Final = 8
 """Whole states that may pass until a change counts as unexplained: a round may be under way."""
@@ -134,6 +135,20 @@ class KnownOrders:
     rounds: int
     is_complete: bool
     leader: str | None
+
+    @property
+    def sentence(self) -> str:
+        """The source of the node order."""
+        if not self.rounds:
+            return (
+                "Node order unknown: no rounds observed under this leader. Ties are resolved in "
+                "name order."
+            )
+        count = f"{len(self.orders)}" if self.is_complete else f"more than {len(self.orders)}"
+        fit = "1 order fits" if count == "1" else f"{count} orders fit"
+        return (
+            f"Node order inferred from {pluralize(self.rounds, 'round')} of {self.leader}: {fit}."
+        )
 
 
 def known_orders(facts: PegasusFacts, nodes: Sequence[str]) -> KnownOrders:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from core.errors import IncompleteSnapshotError
 from core.ids import SnapshotId
 from core.schemas import ADDED_LATER, OPTIONAL_TABLES, PULSAR_TABLES, conform, empty
-from core.units import datetime_to_ms
+from core.units import datetime_to_ms, severity_label
 
 FORMAT_VERSION: Final = 1
 
@@ -46,6 +46,11 @@ class Problem:
     what: str
     done: str = ""
     severity: Severity = "warning"
+
+    @property
+    def sentence(self) -> str:
+        """The problem for people, with its severity."""
+        return f"{severity_label(self.severity)}: {self.place}: {self.what} {self.done}".rstrip()
 
     def as_json(self) -> dict[str, str]:
         """Return the JSON object."""

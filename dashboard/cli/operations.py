@@ -424,6 +424,8 @@ def _load(
 
 def show(lines: Iterable[Shown]) -> None:
     """Print the text of an answer."""
+    is_narrow = not output.IS_WIDE.get() and output.terminal_width() is not None
+    left_out: dict[str, None] = {}
     for line in lines:
         if isinstance(line, TextLine):
             if line.is_aside:
@@ -431,6 +433,12 @@ def show(lines: Iterable[Shown]) -> None:
             else:
                 print_line(line.text, is_prose=line.is_prose)
             continue
-        table(line.head, line.rows, spare=line.spare)
+        hidden = [line.head.index(one) for one in line.wide] if line.rows and is_narrow else []
+        shown = [at for at in range(len(line.head)) if at not in hidden]
+        rows = [[row[at] for at in shown] for row in line.rows]
+        table([line.head[at] for at in shown], rows, spare=line.spare)
+        left_out |= dict.fromkeys(line.head[at] for at in hidden)
         if line.rest:
             print_line(line.rest)
+    if left_out:
+        note(f"Hidden columns: {', '.join(left_out)}. Show them with --wide.")

@@ -129,7 +129,7 @@ def _show_problems(problems: Sequence[Problem]) -> None:
     for (severity, _, done), group in groups.items():
         if len(group) <= _EXAMPLES:
             for one in group:
-                note(f"{severity_label(severity)}: {one.place}: {one.what} {done}".rstrip())
+                note(one.sentence)
             continue
         note(
             " ".join(

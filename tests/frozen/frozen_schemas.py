@@ -54,6 +54,7 @@ OUT_LINES: Final[Mapping[str, str]] = {
     "topics": "topics topics.csv --snapshot small --out out",
     "diagnose": "diagnose small --out out",
     "diagnose-pegasus": "diagnose peg --out out",
+    "pegasus balance": "pegasus balance peg --out out",
     "drill": "drill small --out out",
     "drill-pegasus": "drill peg --out out",
     "history trends": "history trends prod --out out",

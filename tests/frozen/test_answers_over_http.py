@@ -24,7 +24,18 @@ from dashboard.api import resource, routes
 
 KINDS = {"pulsar": 'zookeeper = "127.0.0.1:1"', "pegasus": 'meta_servers = ["127.0.0.1:1"]'}
 LABELS = '[clusters.labels]\n"10.1.0.1:8080" = "pod-1 zone-a"\n'
-OWN = ("nowhere", "group:", "tag:", "sparc", "spark", "--plan", "--config", "--since")
+OWN = (
+    "nowhere",
+    "group:",
+    "tag:",
+    "sparc",
+    "spark",
+    "--plan",
+    "--config",
+    "--since",
+    "balance not.json",
+    "topics.csv",
+)
 """Words of lines about what a server's client does not have."""
 
 

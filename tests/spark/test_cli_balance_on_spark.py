@@ -34,17 +34,16 @@ def rounds_of(capsys: pytest.CaptureFixture[str], *words: str) -> object:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
-def test_spark_prints_the_same_rounds(state, capsys, monkeypatch, tmp_path):
+@pytest.mark.parametrize("policy", ["app", "cluster"])
+def test_spark_prints_the_same_rounds(state, policy, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TRIMTAB_SPARK__MASTER", "local[2]")  # of the session that runs already
-    here = rounds_of(capsys, str(state))
-    assert rounds_of(capsys, str(state), "--engine", "spark") == here
+    words = [str(state), "--policy", policy]
+    here = rounds_of(capsys, *words)
+    assert rounds_of(capsys, *words, "--engine", "spark") == here
     assert here
 
 
-def test_what_spark_cannot_do_is_bad_usage(state, capsys):
-    words = ["pegasus", "balance", str(state), "--engine", "spark", "--policy", "cluster"]
-    assert run(words) == 2
-    assert "app policy" in capsys.readouterr().err
+def test_an_engine_that_does_not_exist_is_bad_usage(state, capsys):
     assert run(["pegasus", "balance", str(state), "--engine", "sparc"]) == 2
     assert "spark" in capsys.readouterr().err

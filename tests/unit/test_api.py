@@ -35,6 +35,7 @@ SIGN_IN = (
     '[[access.grants]]\nrole = "viewer"\npeople = ["ann"]\nclusters = ["fleet"]\n'
 )
 QUERIES = {
+    "balance": ("?rounds=1", "?rounds=3&policy=cluster&seed=2"),
     "diagnose": ("", "?broker=10.1.0.1:8080&seconds=20"),
     "drill": ("", "?hot_threshold=0.3&domains=false", "?only=zone-a&only=zone-b&seed=7"),
     "health": ("", "?target=tight"),
@@ -45,7 +46,12 @@ QUERIES = {
     "simulate": ("?rounds=3", "?shedding=ThresholdShedder&failed=10.1.0.1:8080&rounds=2&seed=2"),
     "tenants": ("",),
 }
+ABOUT = {"balance": "peg"}
+"""Clusters of operations that have no answer for ``fleet``."""
+WORDS = {"balance": ("pegasus", "balance")}
 OPTIONS = {
+    "?rounds=1": (),
+    "?rounds=3&policy=cluster&seed=2": ("--rounds", "3", "--policy", "cluster", "--seed", "2"),
     "": (),
     "?hot_threshold=0.3&domains=false": ("--hot", "0.3", "--no-domains"),
     "?only=zone-a&only=zone-b&seed=7": (*("--only", "zone-a", "--only", "zone-b"), "--seed", "7"),
@@ -91,9 +97,11 @@ def directory(site, cluster):
     ("name", "query"), [(name, one) for name, found in QUERIES.items() for one in found]
 )
 def test_an_answer_is_that_of_the_command(site, client, capsys, name, query):
-    answer = client.get(f"/api/v1/{name}/fleet{query}")
+    cluster = ABOUT.get(name, "fleet")
+    answer = client.get(f"/api/v1/{name}/{cluster}{query}")
     assert answer.status_code == 200
-    assert run([name, directory(site, "fleet"), *OPTIONS[query], "--json"]) == 0
+    words = WORDS.get(name, (name,))
+    assert run([*words, directory(site, cluster), *OPTIONS[query], "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     printed.pop("elapsed_ms", None)
     assert answer.json() == printed
@@ -115,7 +123,8 @@ def test_the_description_has_every_key_of_an_answer_and_every_column(client):
     for name in operations():
         described = document["paths"][f"/api/v1/{name}/{{cluster}}"]["get"]["responses"]["200"]
         schema = described["content"]["application/json"]["schema"]
-        answer = client.get(f"/api/v1/{name}/fleet{QUERIES[name][-1]}").json()
+        cluster = ABOUT.get(name, "fleet")
+        answer = client.get(f"/api/v1/{name}/{cluster}{QUERIES[name][-1]}").json()
         own = next(
             one
             for one in schema.get("anyOf", [schema])

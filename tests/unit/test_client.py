@@ -74,7 +74,7 @@ def test_every_operation_is_a_method_with_the_fields_of_its_request(site):
         assert set(inspect.signature(method).parameters) == {"cluster", *fields}
         assert method.__doc__
         assert name in dir(client)
-    with pytest.raises(AttributeError, match="it has diagnose, drill"):
+    with pytest.raises(AttributeError, match="it has balance, diagnose"):
         _ = client.nosuch
 
 

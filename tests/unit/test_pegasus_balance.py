@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pegasus_snapshots import generated
 
 from core.errors import SchemaError
+from core.operations.balance import OPERATION, BalanceState, balance
 from core.pegasus.balance.model import BALLOT_STEPS, BalanceOptions, PlanKind, actions_of, reason_of
 from core.pegasus.balance.preconditions import disk_doubts, obstacles, uncertain_tables
+from core.pegasus.balance.request import BalanceRequest
 from core.pegasus.balance.rounds import (
     balance_round,
     balance_rounds,
@@ -20,8 +25,13 @@ from core.pegasus.balance.rounds import (
     pick_by_seed,
 )
 from core.pegasus.balance.score import stddev
+from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.trace_form import options_of, parse_trace, view_of
 from core.pegasus.view import NO_NODE, ClusterView
+from core.progress import NoProgress
+from core.schemas.pegasus import NODE_ORDERS
+from core.snapshot.pegasus import PegasusSnapshot
+from dashboard.cli import output
 from dashboard.cli.main import run
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "pegasus" / "balance-traces.json"
@@ -335,3 +345,56 @@ def test_the_command_shows_people_a_table_with_reasons(tmp_path, capsys):
 
 def test_a_round_of_the_cluster_policy_has_ten_plans_at_most_unless_it_is_set() -> None:
     assert BalanceOptions().balance_op_count_per_round == 10  # DSN_DEFINE of meta.lb
+
+
+@pytest.mark.parametrize(
+    ("recorded", "count"), [(going_in_circles(), 60), (TRACES["suite2-cluster"], 12)]
+)
+def test_requested_rounds_are_those_of_the_balancer(recorded, count):
+    """Beyond a round to an earlier state, and beyond convergence."""
+    view, options = read(recorded)
+    found = balance(BalanceState(view, options), BalanceRequest(rounds=count))
+    expected = itertools.islice(balance_rounds(view, options), count)
+    assert [len(moves) for moves in found.rounds] == [len(done.plans) for done in expected]
+    assert len(found.elapsed_ms) == count
+    row = found.tables["balances"].to_pylist()[0]
+    assert row["is_converged"] == (not found.rounds[-1])
+    assert row["rounds"] == sum(map(bool, found.rounds)) + row["is_converged"]
+    assert row["plans"] == found.tables["plans"].num_rows
+
+
+def test_the_learned_order_of_the_nodes_decides_in_every_answer():
+    snapshot = generated(5, 24, 5)
+    facts = PegasusFacts(snapshot)
+    names = facts.view().nodes
+    row = {
+        "leader": "meta1:34601",
+        "since": "1",
+        "rounds": 3,
+        "unexplained": 0,
+        "is_complete": True,
+        "position": 0,
+        "nodes": list(names[::-1]),
+    }
+    orders = pa.Table.from_pylist([row], schema=NODE_ORDERS)
+    tables = {**snapshot.tables, "node_orders": orders}
+    known = PegasusFacts(PegasusSnapshot.build(snapshot.manifest, tables))
+    request = BalanceRequest(rounds=3)
+    by_name = OPERATION.answer(facts, request, NoProgress())
+    found = OPERATION.answer(known, request, NoProgress())
+    assert found.state.view.nodes == names[::-1]
+    assert found.rounds != by_name.rounds
+    assert found.notes[0].startswith("Node order inferred from 3 rounds of meta1:34601")
+    first = [(one.gpid, one.kind) for one in found.rounds[0]]
+    plans = found.tables["plans"].to_pylist()
+    assert [(one["gpid"], one["kind"]) for one in plans if one["round"] == 1] == first
+
+
+def test_columns_without_room_are_named_once(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(output, "terminal_width", lambda: 100)
+    file = tmp_path / "state.json"
+    file.write_text(json.dumps(TRACES["suite1-1disk"]))
+    assert run(["pegasus", "balance", str(file), "--rounds", "0"]) == 0
+    printed = capsys.readouterr()
+    assert "no chain of" not in printed.out
+    assert printed.err.count("Hidden columns: reason. Show them with --wide.") == 1

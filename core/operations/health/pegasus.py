@@ -22,7 +22,7 @@ from core.pegasus.summary import guardian_unhealthy, summarize_tables
 from core.progress import Progress
 from core.snapshot import Problem
 from core.snapshot.pegasus import PegasusSnapshot
-from core.units import pluralize, severity_label
+from core.units import pluralize
 
 _MAX_SHOWN: Final = 20
 _STATE_WORDS: Final = {"writable_ill": "degraded"}
@@ -79,8 +79,7 @@ class PegasusHealth(Answer):
             yield f"{one['gpid']} lost every replica: {one['reason']}"
         yield from finding_lines(self.verdict.findings)
         for problem in self.unread:
-            label = severity_label(problem.severity)
-            yield Aside(f"{label}: {problem.place}: {problem.what} {problem.done}".rstrip())
+            yield Aside(problem.sentence)
 
 
 def _values(facts: PegasusFacts, verdict: Verdict) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from core.pegasus.balance.model import BalanceOptions, PlanKind
 from core.pegasus.balance.rounds import apply_plans, balance_round
 from core.pegasus.ids import parse_node
 from core.pegasus.view import NO_NODE, ClusterView
+from core.units import pluralize
 
 REPLAYED: Final = 120
 """Orders that are replayed at most: all of five nodes."""
@@ -662,3 +663,12 @@ def likely_plans(
         LikelyPlan(f"{gpid[0]}.{gpid[1]}", kind, source, target, count / len(orders))
         for (gpid, kind, source, target), count in ordered
     ]
+
+
+def ties_sentence(plans: Sequence[LikelyPlan]) -> str:
+    """Return the number of changes of the next round that depend on the node order."""
+    sure = sum(plan.share == 1 for plan in plans)
+    if sure == len(plans):
+        return f"Next round: {pluralize(sure, 'change')}, 0 depend on ties."
+    tied = pluralize(len(plans) - sure, "possible change")
+    return f"Next round: {pluralize(sure, 'certain change')}, {tied} that depend on ties."

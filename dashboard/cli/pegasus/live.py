@@ -7,7 +7,6 @@ from typing import Any, Final, cast
 
 from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
 from core.snapshot.store import load_manifest
-from core.units import severity_label
 from dashboard import services
 from dashboard.cli.config import read_config
 from dashboard.cli.output import note
@@ -54,5 +53,4 @@ def earlier_of(source: str, snapshot: PegasusSnapshot, config: Path | None) -> l
 def note_problems(snapshot: PegasusSnapshot) -> None:
     """Print the parts that could not be read, on standard error."""
     for problem in snapshot.manifest.problems:
-        label = severity_label(problem.severity)
-        note(f"{label}: {problem.place}: {problem.what} {problem.done}".rstrip())
+        note(problem.sentence)

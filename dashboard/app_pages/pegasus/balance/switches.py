@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from core.pegasus.balance.model import BalanceOptions, Policy
+from core.pegasus.balance.node_order import ties_sentence
 from core.pegasus.even.request import EvenRequest
 from core.plan.options import CopyRate
 from core.units import format_band
@@ -16,7 +17,7 @@ from dashboard.app_pages.pegasus.balance import model
 from dashboard.app_pages.pegasus.balance.model import ties_frame
 from dashboard.components import tables, words
 from dashboard.legible import option
-from dashboard.presenters.pegasus import copies, node_order
+from dashboard.presenters.pegasus import copies
 from dashboard.queries.pegasus import balance as queries
 from dashboard.queries.pegasus.copies import measured_rate
 
@@ -173,9 +174,7 @@ def _draw_comparison(own: BalanceSettings, options: BalanceOptions) -> None:
 def draw_node_order(page: PegasusPage, basis: queries.BalanceBasis, own: BalanceSettings) -> None:
     """Draw the source of the node order and the changes that depend on it."""
     plans = queries.likely((page.stored, own.here))
-    st.caption(
-        words.plain(f"{node_order.orders_sentence(basis.orders)} {node_order.ties_sentence(plans)}")
-    )
+    st.caption(words.plain(f"{basis.orders.sentence} {ties_sentence(plans)}"))
     tied = ties_frame(plans)
     if tied.empty:
         return
