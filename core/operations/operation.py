@@ -165,17 +165,25 @@ class JobSummary:
     tables: Tables = field(default_factory=dict)
 
 
-def counted_summary(found: Tables, first: str, words: str) -> JobSummary:
-    """Return a summary with the number of clusters that were answered for.
+@dataclass(frozen=True)
+class CountedSummary:
+    """A summary with the number of clusters that were answered for.
 
-    Args:
-        found: The tables of all clusters.
+    Attributes:
         first: Name of the table with a row of each such cluster.
-        words: The answer in words.
+        words: Returns the answer in words.
     """
-    answered = len(set(found[first]["cluster"].to_pylist()))
-    sentence = f"{pluralize(answered, 'cluster')}: {words}" if answered else "No result."
-    return JobSummary(sentence, {"clusters": answered, "failed": found["problems"].num_rows})
+
+    first: str
+    words: Callable[[Tables], str]
+
+    def __call__(self, found: Tables) -> JobSummary:
+        """Return the summary over the tables of all clusters."""
+        answered = len(set(found[self.first]["cluster"].to_pylist()))
+        figures = {"clusters": answered, "failed": found["problems"].num_rows}
+        if not answered:
+            return JobSummary("No result.", figures)
+        return JobSummary(f"{pluralize(answered, 'cluster')}: {self.words(found)}", figures)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,6 +195,7 @@ class Job:
         question: The question that it answers, for people.
         tables: Content of each result table, in one sentence.
         summary: Returns the summary over the tables of all clusters.
+        kind: Name of the kind of job; empty: that of the operation.
         part: Noun of a part that may lack an answer, see :attr:`Answer.problems`.
         schemas: Schemas of result tables that only files have.
     """
@@ -195,6 +204,7 @@ class Job:
     question: str
     tables: Mapping[str, str]
     summary: Callable[[Tables], JobSummary]
+    kind: str = ""
     part: str = "part"
     schemas: Mapping[str, pa.Schema] = field(default_factory=dict)
 
@@ -209,7 +219,7 @@ class Operation(Generic[R, A]):
     """One operation; it only reads.
 
     Attributes:
-        name: Of the command, the job and the route.
+        name: Of the command, the route and, unless it names another, the job.
         module: Where it is declared; it is pickled by that.
         help: Of the command: a summary, and after a blank line the details.
         request: The request.
@@ -269,6 +279,11 @@ class Operation(Generic[R, A]):
                 f"{cluster} is of system {kind!r}, which this operation does not support.",
                 hint=f"Specify clusters of {' or '.join(map(str.capitalize, self.answers))}.",
             )
+
+    @property
+    def job_kind(self) -> str:
+        """Name of the kind of job."""
+        return (self.job.kind if self.job else "") or self.name
 
     @property
     def schemas(self) -> Mapping[str, pa.Schema]:

@@ -127,7 +127,7 @@ def _job(
             f"A job of {operation.name} takes no assumptions.", hint="Omit `set` and `release`."
         )
     values = msgspec.to_builtins(request)
-    return started(call, operation.name, {"clusters": [call.cluster.name], **values})
+    return started(call, operation.job_kind, {"clusters": [call.cluster.name], **values})
 
 
 def newest(call: Call, cluster: str) -> CachedSnapshot:

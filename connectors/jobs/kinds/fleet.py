@@ -165,7 +165,7 @@ def kind_of(operation: Operation[Any, Any]) -> JobKind:
         return JobAnswer(sentence=sentence, tables=tables, facts=summary.figures)
 
     return JobKind(
-        name=operation.name,
+        name=operation.job_kind,
         title=job.title,
         answers=job.question,
         scope=PoolScope,

@@ -18,12 +18,11 @@ from core.operations.operation import (
     Answer,
     Aside,
     Cells,
+    CountedSummary,
     Job,
-    JobSummary,
     Line,
     Operation,
     Tables,
-    counted_summary,
 )
 from core.pegasus.balance.model import BalanceOptions, BalancePlan, Pick, actions_of, reason_of
 from core.pegasus.balance.node_order import likely_plans, ties_sentence
@@ -329,11 +328,10 @@ def _move(view: ClusterView, plan: BalancePlan, is_shown: bool) -> PlannedMove: 
     )
 
 
-def _summary(found: Tables) -> JobSummary:
+def _words(found: Tables) -> str:
     """Return the number of plans."""
     plans = pc.sum(found["balances"]["plans"]).as_py() or 0
-    words = f"the meta servers would execute {pluralize(plans, 'plan')}."
-    return counted_summary(found, "balances", words)
+    return f"the meta servers would execute {pluralize(plans, 'plan')}."
 
 
 OPERATION: Final[Operation[BalanceRequest, Balance]] = Operation(
@@ -354,7 +352,7 @@ OPERATION: Final[Operation[BalanceRequest, Balance]] = Operation(
             "balances": "Rounds and plans of each cluster, and the spread before and after.",
             "plans": "Every partition that changes, round by round.",
         },
-        summary=_summary,
+        summary=CountedSummary("balances", _words),
         schemas={"balances": BALANCES, "plans": PLANS},
     ),
 )

@@ -18,13 +18,12 @@ from core.findings.json import scope_json
 from core.operations.diagnose.tables import CAUSES, DIAGNOSES
 from core.operations.operation import (
     Answer,
+    CountedSummary,
     Job,
-    JobSummary,
     Line,
     Operation,
     Prose,
     Tables,
-    counted_summary,
 )
 from core.progress import Progress
 from core.snapshot.model import Manifest
@@ -299,11 +298,10 @@ def diagnose_cluster(facts: Any, request: DiagnoseRequest, progress: Progress) -
     return ClusterDiagnosis(snapshot.snapshot_id, snapshot.manifest, found, deviation, took_ms)
 
 
-def _summary(found: Tables) -> JobSummary:
+def _words(found: Tables) -> str:
     """Return the number of causes."""
     causes = found["causes"].num_rows
-    words = f"{pluralize(causes, 'cause')} found." if causes else "no cause found."
-    return counted_summary(found, "diagnoses", words)
+    return f"{pluralize(causes, 'cause')} found." if causes else "no cause found."
 
 
 OPERATION: Final[Operation[DiagnoseRequest, ClusterDiagnosis]] = Operation(
@@ -323,7 +321,7 @@ OPERATION: Final[Operation[DiagnoseRequest, ClusterDiagnosis]] = Operation(
             "causes": "Each cause with the simulated effect of its fix, best first.",
             "diagnoses": "Changes tried and summary of each cluster.",
         },
-        summary=_summary,
+        summary=CountedSummary("diagnoses", _words),
         schemas={"diagnoses": DIAGNOSES, "causes": CAUSES},
     ),
 )

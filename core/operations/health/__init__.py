@@ -8,16 +8,16 @@ from core.findings.request import HealthRequest
 from core.operations.health.pegasus import PegasusHealth, pegasus_health
 from core.operations.health.pulsar import PulsarHealth, pulsar_health
 from core.operations.health.tables import FINDINGS, HEALTH, MEASURES
-from core.operations.operation import Job, JobSummary, Operation, Tables, counted_summary
+from core.operations.operation import CountedSummary, Job, Operation, Tables
 
 _STATES: Final = {"bad": "bad", "attention": "need attention", "unknown": "unknown", "ok": "well"}
 
 
-def _summary(found: Tables) -> JobSummary:
+def _words(found: Tables) -> str:
     """Return the number of clusters in each state."""
     states = found["health"]["state"].to_pylist()
     parts = [f"{states.count(code)} {word}" for code, word in _STATES.items() if code in states]
-    return counted_summary(found, "health", f"{', '.join(parts) or 'no data'}.")
+    return f"{', '.join(parts) or 'no data'}."
 
 
 OPERATION: Final[Operation[HealthRequest, PulsarHealth | PegasusHealth]] = Operation(
@@ -40,7 +40,7 @@ OPERATION: Final[Operation[HealthRequest, PulsarHealth | PegasusHealth]] = Opera
             "measures": "Mean, spread and the busiest broker or node, by measure.",
             "findings": "Findings, worst first.",
         },
-        summary=_summary,
+        summary=CountedSummary("health", _words),
         schemas={"health": HEALTH, "measures": MEASURES, "findings": FINDINGS},
     ),
 )

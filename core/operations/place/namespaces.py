@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.operations.operation import Job, JobSummary, Operation, Rows, Tables, counted_summary
+from core.operations.operation import CountedSummary, Job, Operation, Rows, Tables
 from core.progress import Progress
 from core.pulsar.facts import PulsarFacts
 from core.pulsar.placement import place_all
@@ -100,23 +100,23 @@ def _most_likely(table: PlacementTable) -> np.ndarray:
     return best
 
 
-def _summary(found: Tables) -> JobSummary:
+def _words(found: Tables) -> str:
     """Return the number of bundles, and of those without a broker."""
     bundles = pc.sum(found["placement"]["bundles"]).as_py() or 0
     unassigned = pc.sum(found["placement"]["unassigned"]).as_py() or 0
     placed = f"{pluralize(bundles, 'bundle')} placed"
-    words = f"{placed}; {unassigned:,} stay unassigned." if unassigned else f"{placed}."
-    return counted_summary(found, "placement", words)
+    return f"{placed}; {unassigned:,} stay unassigned." if unassigned else f"{placed}."
 
 
 OPERATION: Final = Operation(
-    name="place",
+    name="place-namespaces",
     module=__name__,
     help="""Show the most likely broker of every bundle, by namespace.""",
     request=PlaceRequest,
     answers={"pulsar": place_bundles},
     spread={"pulsar": "core.spark.pulsar.large.place:spread_placement"},
     job=Job(
+        kind="place",
         title="Where every bundle would go",
         question="Which broker would get each bundle, and which bundles stay unassigned?",
         tables={
@@ -124,7 +124,7 @@ OPERATION: Final = Operation(
             "namespaces": "The most likely broker for the bundles of each namespace, and the "
             "bundles that stay.",
         },
-        summary=_summary,
+        summary=CountedSummary("placement", _words),
         schemas={"placement": PLACEMENT, "namespaces": NAMESPACES},
     ),
 )

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.operations.operation import Job, JobSummary, Operation, Rows, Tables, counted_summary
+from core.operations.operation import CountedSummary, Job, Operation, Rows, Tables
 from core.progress import Progress
 from core.pulsar.facts import PulsarFacts
 from core.pulsar.requests import ALL, ShedRequest
@@ -202,30 +202,30 @@ def _moves(flows: Mapping[str, float], name: str, number: int, done: Round) -> l
     return found
 
 
-def _summary(found: Tables) -> JobSummary:
+def _words(found: Tables) -> str:
     """Return the number of strategies and of their unloads."""
     moves = pc.sum(found["rounds"]["moves"]).as_py() or 0
     count = len(set(found["rounds"]["strategy"].to_pylist()))
     names = "1 strategy" if count == 1 else f"{count} strategies"
-    words = f"{names} would unload {pluralize(moves, 'bundle')} in total."
-    return counted_summary(found, "rounds", words)
+    return f"{names} would unload {pluralize(moves, 'bundle')} in total."
 
 
 OPERATION: Final = Operation(
-    name="shed",
+    name="shed-strategies",
     module=__name__,
     help="""Show the unloads of every shedding strategy, round by round.""",
     request=ShedRequest,
     answers={"pulsar": shed_bundles},
     spread={"pulsar": "core.spark.pulsar.large.shed:spread_strategies"},
     job=Job(
+        kind="shed",
         title="What each strategy would unload",
         question="What would every shedding strategy do in every cluster, and why?",
         tables={
             "rounds": "What each strategy would do in each cluster, and why.",
             "moves": "Every selected bundle, with its most likely destination.",
         },
-        summary=_summary,
+        summary=CountedSummary("rounds", _words),
         schemas={"rounds": ROUNDS, "moves": MOVES},
     ),
 )

@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.operations.operation import Job, JobSummary, Operation, Rows, Tables, counted_summary
+from core.operations.operation import CountedSummary, Job, Operation, Rows, Tables
 from core.progress import Progress
 from core.pulsar.facts import PulsarFacts
 from core.pulsar.requests import SimulateSeedsRequest
@@ -145,26 +145,25 @@ def _tables(seed: int, done: Simulation) -> Mapping[str, pa.Table]:
     }
 
 
-def _summary(found: Tables) -> JobSummary:
+def _words(found: Tables) -> str:
     """Return the number of simulations that converge, and of their moves."""
     converged = found["simulations"]["is_converged"].to_pylist()
     moves = pc.sum(found["simulations"]["moves"]).as_py() or 0
-    return counted_summary(
-        found,
-        "simulations",
+    return (
         f"{converged.count(True)} of {pluralize(len(converged), 'simulation')} converge, after "
-        f"{pluralize(moves, 'move')} in total.",
+        f"{pluralize(moves, 'move')} in total."
     )
 
 
 OPERATION: Final = Operation(
-    name="simulate",
+    name="simulate-seeds",
     module=__name__,
     help="""Simulate the balancer's rounds to convergence, once a seed.""",
     request=SimulateSeedsRequest,
     answers={"pulsar": simulate_seeds},
     spread={"pulsar": "core.spark.pulsar.large.simulate:spread_seeds"},
     job=Job(
+        kind="simulate",
         title="Simulate the balancers",
         question="What would the balancers do next, and do they converge?",
         tables={
@@ -172,7 +171,7 @@ OPERATION: Final = Operation(
             "rounds": "Every round.",
             "moves": "Every bundle that moved, with its destination.",
         },
-        summary=_summary,
+        summary=CountedSummary("simulations", _words),
         schemas={"simulations": SIMULATIONS, "rounds": ROUNDS, "moves": MOVES},
     ),
 )
