@@ -34,6 +34,10 @@ def _digits(number: float) -> str:
     return f"{number:.0f}" if abs(number) >= 99.95 else f"{number:.1f}".removesuffix(".0")
 
 
+_GIGA = 3
+"""Steps of a thousand."""
+
+
 def _scaled(value: float | None, prefixes: tuple[str, ...], unit: str, gap: str) -> str:
     """Return a value in the largest SI step in which it is at least 1."""
     if value is None or math.isnan(value):
@@ -44,11 +48,17 @@ def _scaled(value: float | None, prefixes: tuple[str, ...], unit: str, gap: str)
         power += 1
     if power == 0 and abs(value) >= 9.95 and not prefixes[0]:
         return f"{value:.0f}{gap}{unit}"  # no fraction of a byte or message
-    return f"{_digits(value)}{gap}{prefixes[power]}{unit}"
+    # traffic in gigabytes: one digit would hide what a broker carries
+    is_fine = unit == "B/s" and power >= _GIGA and abs(value) < 9.995
+    number = f"{value:.2f}".rstrip("0").removesuffix(".") if is_fine else _digits(value)
+    return f"{number}{gap}{prefixes[power]}{unit}"
 
 
 def format_bytes_per_s(value: float | None) -> str:
-    """Return for example ``188 MB/s`` (decimal steps), or ``unknown`` for ``None``."""
+    """Return for example ``188 MB/s`` or ``1.03 GB/s`` (decimal steps), or ``unknown`` for ``None``.
+
+    Below 10 GB/s it has two decimals.
+    """
     return _scaled(value, ("", "k", "M", "G", "T"), "B/s", " ")
 
 

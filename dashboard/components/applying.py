@@ -174,7 +174,7 @@ def draw_dialog() -> None:
     """Draw the dialog of a plan, if it is open."""
     opened = state.open_dialog()
     if isinstance(opened, ApplyDialog):
-        title = "Apply undo" if opened.plan.undoes else "Apply plan"
+        title = presenter.send_label(opened.plan)
         st.dialog(title, width="medium", icon=":material/rocket_launch:", on_dismiss=_close)(
             partial(_body, opened)
         )()

@@ -264,7 +264,7 @@ def missing(plan: Plan, environment: str, answers: Answers) -> str | None:
 
 
 def send_label(plan: Plan) -> str:
-    """Return the label of the button that sends the plan."""
+    """Return the title of the dialog of a plan, and the label of the button that sends it."""
     steps = plan.steps
     if plan.undoes is not None and {step.phrase.verb for step in steps} == {"unload"}:
         return f"Move {things(steps)} back"

@@ -39,7 +39,7 @@ GUIDES: Final[Mapping[str, str]] = {
     "pegasus_maintenance": "drain",
     "activity": "undo",
     "run": "undo",
-    "jobs": "spark",
+    "jobs": "jobs",
     "alerts": "alerts",
 }
 """Name of a page to that of its guide."""

@@ -48,7 +48,7 @@ def _choices(subject: Subject) -> _Choices:
     with st.container(horizontal=True, gap="small"):
         for partitions in (30, 120):
             st.button(
-                f"vivo: {partitions} partitions",
+                f"Example: {partitions} partitions (vivo)",
                 icon=":material/lightbulb:",
                 type="tertiary",
                 on_click=inputs.preset,
