@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from core.errors import ComputeError
 
@@ -34,3 +34,6 @@ class NoProgress:
 
     def step(self, done: int, total: int, words: str) -> None:
         """Say nothing."""
+
+
+NO_PROGRESS: Final = NoProgress()

@@ -169,7 +169,7 @@ class Client:
             taken_at = datetime.fromisoformat(response.headers["Trimtab-Snapshot-Taken-At"])
         except (msgspec.MsgspecError, KeyError, ValueError) as exc:
             raise self._strange(response) from exc
-        return Answered(sent, response.headers.get("ETag", "").strip('"'), taken_at)
+        return Answered(sent, response.headers.get("Trimtab-Snapshot-Id", ""), taken_at)
 
     def __getattr__(self, name: str) -> Any:
         operation = operations().get(name.replace("_", "-")) if name in _METHODS else None

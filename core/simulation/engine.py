@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from core.findings.measures import Spread
+from core.progress import NO_PROGRESS, Progress
 from core.pulsar.placement import find_strategy
 from core.pulsar.rules.combinations import unpaired_avg_shedder
 from core.pulsar.settings import SHEDDING_SWITCHES, EffectiveSettings, effective_settings
@@ -56,6 +57,7 @@ def simulate(
     placement: str | None = None,
     overrides: dict[str, object] | None = None,
     release: str | None = None,
+    progress: Progress = NO_PROGRESS,
 ) -> Simulation:
     """Simulate what the cluster's own balancer would do from here on.
 
@@ -65,6 +67,7 @@ def simulate(
         placement: Class name of the placement strategy; ``None`` for the active one.
         overrides: Settings to assume, upstream key to value.
         release: Release line to assume.
+        progress: Called before each round.
     Raises:
         UnknownNameError: A strategy, setting, broker or failure domain that is not there.
         InputError: A strategy that cannot be simulated on this snapshot.
@@ -72,7 +75,7 @@ def simulate(
     strategy = find_shedding_strategy(run.shedding)
     settings = assumed_settings(snapshot, strategy, placement, overrides or {}, release)
     start = local_cluster(snapshot, settings, strategy)
-    return run_rounds(start, run, strategy, settings, overrides)
+    return run_rounds(start, run, strategy, settings, overrides, progress=progress)
 
 
 def run_rounds(
@@ -82,6 +85,7 @@ def run_rounds(
     settings: EffectiveSettings,
     overrides: dict[str, object] | None = None,
     is_hopeless: Callable[[Sequence[RoundResult]], bool] | None = None,
+    progress: Progress = NO_PROGRESS,
 ) -> Simulation:
     """Simulate a fleet, wherever its bundles are; see :func:`simulate`.
 
@@ -94,13 +98,16 @@ def run_rounds(
         is_hopeless: Reads the rounds so far; true ends the simulation before its horizon. Whether
             the fleet has converged is then looked at in fewer rounds: some without a move may
             follow.
+        progress: Called before each round.
     """
     engine = _Engine(strategy, settings, start.manager, run.seed)
     fleet, first = engine.start(start, run)
     before = _deviation(start.measures().throughput)
     rounds = list(first)
+    progress.step(0, run.rounds, "simulation")
     for done in engine.rounds(fleet, run, looks_seldom=is_hopeless is not None):
         rounds.append(done)
+        progress.step(len(rounds), run.rounds, "simulation")
         if is_hopeless is not None and is_hopeless(rounds):
             break
     ending: StepResult = "converged" if engine.is_converged(fleet) else "horizon"

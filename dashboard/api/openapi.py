@@ -20,6 +20,7 @@ _ERRORS: Final[Mapping[int, str]] = {
     401: "The API token is missing.",
     403: "The API token is unknown or expired, its user lacks the role, or a rule of the cluster "
     "refuses.",
+    408: "The request did not arrive in time.",
     404: "There is no resource, cluster, run or job of this name that the user may view.",
     409: "The state of the cluster, run or job does not allow it, or its snapshot lacks the data.",
     413: "The request is too large.",
@@ -28,9 +29,10 @@ _ERRORS: Final[Mapping[int, str]] = {
     500: "The computation failed.",
     502: "The cluster, the journal or the history cannot be read.",
     503: "The configuration cannot be read.",
+    504: "The answer takes too long; `Prefer: respond-async` lets a job compute it.",
 }
 _ALWAYS: Final = (401, 403, 429, 503)
-_OF_A_BODY: Final = (400, 413, 415)
+_OF_A_BODY: Final = (400, 408, 413, 415)
 _EXAMPLES: Final = {"cluster": "sandbox", "namespace": "acme/orders", "topic": "acme/orders/paid-7"}
 
 

@@ -29,9 +29,12 @@ from dashboard.api.schema import TEXT, answer_schema
 from dashboard.queries.answers import answer_of, facts_of_stored
 from dashboard.queries.snapshots import saved_snapshots
 
+WITHIN_S: Final = 60.0
+"""Time of a computation in this process; it holds one of few threads."""
 CLUSTER: Final = {"cluster": "Name of the cluster."}
 SNAPSHOT_HEADERS: Final = {
-    "ETag": "Id of the snapshot.",
+    "ETag": "Id of the snapshot and the representation.",
+    "Trimtab-Snapshot-Id": "Id of the snapshot.",
     "Trimtab-Snapshot-Taken-At": "Time of the snapshot.",
 }
 _ASSUMPTIONS: Final = (
@@ -64,7 +67,7 @@ def resources() -> Iterator[Resource]:
             answer=answer_schema(operation),
             respond=partial(_respond, operation),
             headers=SNAPSHOT_HEADERS,
-            errors=(400, 404, 409, 500),
+            errors=(400, 404, 409, 500, 504),
             is_of_snapshot=True,
             accepted=job_schema() if operation.job else None,
         )
@@ -77,14 +80,15 @@ def _respond(operation: Operation[Any, Any], call: Call, request: Request) -> Re
     stored = newest(call, cluster.name)
     if operation.job and (_prefers_job(call) or _is_spread(operation, stored)):
         return _job(operation, call, request, assumed)
-    answer = answer_of(stored, operation, request, assumed)  # first: a request may be wrong
-    if MEDIA_TYPE in call.http.headers.get("accept", ""):
+    # before the condition: a request may be wrong
+    answer = answer_of(stored, operation, request, assumed, within_s=WITHIN_S)
+    if call.accepts(MEDIA_TYPE):
         facts = facts_of_stored(stored, assumed)
         labels = _labels(call, facts)
         content = packed(
             answer, request, stored.taken_at, services.now(), release_warnings(facts), labels
         )
-        return Response(content, headers=PRIVATE | tags(stored), media_type=MEDIA_TYPE)
+        return Response(content, headers=PRIVATE | tags(stored, "text"), media_type=MEDIA_TYPE)
     return of_snapshot(call, stored, lambda: _untimed(plain(answer)))
 
 
@@ -145,24 +149,38 @@ def newest(call: Call, cluster: str) -> CachedSnapshot:
 
 
 def of_snapshot(call: Call, stored: CachedSnapshot, body: Callable[[], Any]) -> Response:
-    """Return what a function returns as JSON, with the id of its snapshot as the entity tag.
+    """Return what a function returns as JSON, with the headers of its snapshot.
 
     Args:
         call: The call; the same snapshot is not sent again.
         stored: The snapshot.
         body: Returns the answer.
     """
-    headers = tags(stored)
+    headers = tags(stored, "json")
+    return unchanged(call, headers) or json_response(body(), headers=headers)
+
+
+def unchanged(call: Call, headers: Mapping[str, str]) -> Response | None:
+    """Return the answer to a caller that has the content already; ``None``: it has not."""
     texts = call.http.headers.get("if-none-match", "").split(",")
-    if {headers["ETag"], "*"} & {one.strip().removeprefix("W/") for one in texts}:
-        return Response(status_code=HTTPStatus.NOT_MODIFIED.value, headers=PRIVATE | headers)
-    return json_response(body(), headers=headers)
+    if {headers["ETag"].removeprefix("W/"), "*"} & {
+        one.strip().removeprefix("W/") for one in texts
+    }:
+        return Response(status_code=HTTPStatus.NOT_MODIFIED.value, headers=PRIVATE | dict(headers))
+    return None
 
 
-def tags(stored: CachedSnapshot) -> dict[str, str]:
-    """Return the headers that name a snapshot."""
+def tags(stored: CachedSnapshot, form: str) -> dict[str, str]:
+    """Return the headers that name a snapshot.
+
+    Args:
+        form: Representation: ``json``, ``arrow`` or ``text``. The text has the age of the snapshot
+            and the labels of the configuration, so that its tag is a weak one.
+    """
+    tag = f'"{stored.snapshot_id}.{form}"'
     return {
-        "ETag": f'"{stored.snapshot_id}"',
+        "ETag": f"W/{tag}" if form == "text" else tag,
+        "Trimtab-Snapshot-Id": stored.snapshot_id,
         "Trimtab-Snapshot-Taken-At": stored.taken_at.isoformat(),
     }
 

@@ -32,4 +32,5 @@ def problem(
         "code": code,
         "hint": hint,
     }
-    return JSONResponse(body, status.value, headers, media_type=PROBLEM)
+    sent = {"Cache-Control": "no-store", **(headers or {})}
+    return JSONResponse(body, status.value, sent, media_type=PROBLEM)

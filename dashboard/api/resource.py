@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Literal
+from weakref import WeakValueDictionary
 
 import msgspec
 from limits import RateLimitItemPerMinute
@@ -20,7 +21,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
-from core.bounds import MAX_FILE_BYTES, TooLargeError, checked_json
+from core.bounds import TooLargeError, checked_json
 from core.errors import (
     ComputeError,
     ConfigError,
@@ -38,6 +39,7 @@ from core.units import pluralize
 from dashboard import services
 from dashboard.api.problem import problem
 from dashboard.cli.output import UsageFaultError
+from dashboard.queries.answers import TooLongError
 from dashboard.services import access
 from dashboard.sign_in import CALLER
 
@@ -54,7 +56,12 @@ _LIMIT: Final = RateLimitItemPerMinute(LIMIT_A_MINUTE)
 _limiter: Final = SlidingWindowCounterRateLimiter(MemoryStorage())
 MAX_AT_ONCE: Final = 8
 """Requests that are answered at the same time: pages need threads of the same pool."""
+MAX_OF_ONE: Final = 4
+"""Those of one caller: the others are not blocked by slow requests of one."""
+MAX_BODY_BYTES: Final = 16 * 2**20
+_BODY_WITHIN_S: Final = 60.0
 _turns: Final = asyncio.Semaphore(MAX_AT_ONCE)
+_turns_of: Final[WeakValueDictionary[str, asyncio.Semaphore]] = WeakValueDictionary()
 
 _STATUS: Final[tuple[tuple[type[OpsError], HTTPStatus], ...]] = (
     (ForbiddenError, HTTPStatus.FORBIDDEN),
@@ -64,12 +71,13 @@ _STATUS: Final[tuple[tuple[type[OpsError], HTTPStatus], ...]] = (
     (UsageFaultError, HTTPStatus.BAD_REQUEST),
     (IncompleteSnapshotError, HTTPStatus.CONFLICT),
     (RemoteError, HTTPStatus.BAD_GATEWAY),
+    (TooLongError, HTTPStatus.GATEWAY_TIMEOUT),
     (ComputeError, HTTPStatus.INTERNAL_SERVER_ERROR),
     (InvariantError, HTTPStatus.INTERNAL_SERVER_ERROR),
 )
 """By the first class that fits; any other error: the state of the cluster does not allow it."""
 
-PRIVATE: Final = {"Cache-Control": "private, no-cache", "Vary": "Authorization, Accept"}
+PRIVATE: Final = {"Cache-Control": "private, no-cache", "Vary": "Authorization, Accept, Prefer"}
 """Headers of every answer: it depends on the caller, and on what the caller accepts."""
 
 
@@ -112,10 +120,12 @@ class Call:
         except UnknownNameError as error:
             raise missing(error) from error
 
-    @property
-    def accepts_arrow(self) -> bool:
-        """Whether the caller prefers an Arrow stream to JSON."""
-        return ARROW in self.http.headers.get("accept", "")
+    def accepts(self, media_type: str) -> bool:
+        """Return whether the caller names a type of content among those that it accepts."""
+        return any(
+            name == media_type and weight > 0
+            for name, weight in map(_weighed, self.http.headers.get("accept", "").split(","))
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -175,6 +185,19 @@ class ProblemError(Exception):
         self.headers = headers
 
 
+def _weighed(text: str) -> tuple[str, float]:
+    """Return the type of one part of ``Accept``, and its weight."""
+    name, *parameters = (one.strip().lower() for one in text.split(";"))
+    for one in parameters:
+        key, _, value = one.partition("=")
+        if key == "q":
+            try:
+                return name, float(value)
+            except ValueError:
+                return name, 0.0
+    return name, 1.0
+
+
 def missing(error: UnknownNameError) -> ProblemError:
     """Return the problem about a name in the path that nothing has."""
     return ProblemError(HTTPStatus.NOT_FOUND, error)
@@ -216,7 +239,8 @@ async def served(resources: Mapping[str, Resource], http: HttpRequest) -> Respon
         return refused
     try:
         body = await _body(http) if resource.method == "POST" else b""
-        async with _turns:
+        own = _turns_of.setdefault(_caller(http), asyncio.Semaphore(MAX_OF_ONE))
+        async with own, _turns:
             return await run_in_threadpool(_answered, resource, http, body)
     except ProblemError as found:
         error = found.error
@@ -241,10 +265,15 @@ def _answered(resource: Resource, http: HttpRequest, body: bytes) -> Response:
     return resource.respond(call, request)
 
 
+def _caller(http: HttpRequest) -> str:
+    """Return the name under which requests are counted: of the user, else the address."""
+    caller: Identity | None = http.scope.get(CALLER)
+    return caller.name if caller else http.client.host if http.client else ""
+
+
 def _throttled(http: HttpRequest) -> Response | None:
     """Return the refusal of a caller with too many requests; ``None``: it has not."""
-    caller: Identity | None = http.scope.get(CALLER)
-    name = caller.name if caller else http.client.host if http.client else ""
+    name = _caller(http)
     if _limiter.hit(_LIMIT, name):
         return None
     left_s = _limiter.get_window_stats(_LIMIT, name).reset_time - services.now().timestamp()
@@ -265,7 +294,7 @@ async def _body(http: HttpRequest) -> bytes:
     other sites from sending requests with a person's browser.
 
     Raises:
-        ProblemError: It is of another type, or too long.
+        ProblemError: It is of another type, too large, or too slow.
     """
     kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
@@ -274,14 +303,32 @@ async def _body(http: HttpRequest) -> bytes:
             hint="Send a JSON object with Content-Type: application/json.",
         )
         raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, error)
-    body = b""
-    async for part in http.stream():
-        body += part
-        if len(body) > MAX_FILE_BYTES:
-            size = f"{MAX_FILE_BYTES // 2**20} MiB"
-            large = InputError(f"The request is larger than {size}.", hint="Send a smaller one.")
-            raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, large)
-    return body
+    size = http.headers.get("content-length", "0")  # the server checks that it is a number
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_BODY_WITHIN_S):
+            _check_size(int(size))
+            async for part in http.stream():
+                body += part
+                _check_size(len(body))
+    except TimeoutError as exc:
+        error = InputError(
+            f"The request was not complete within {_BODY_WITHIN_S:g} s.", hint="Send it again."
+        )
+        raise ProblemError(HTTPStatus.REQUEST_TIMEOUT, error) from exc
+    return bytes(body)
+
+
+def _check_size(size: int) -> None:
+    """Refuse a request that is too large.
+
+    Raises:
+        ProblemError: It has more bytes than :data:`MAX_BODY_BYTES`.
+    """
+    if size > MAX_BODY_BYTES:
+        limit = f"{MAX_BODY_BYTES // 2**20} MiB"
+        large = InputError(f"The request is larger than {limit}.", hint="Send a smaller one.")
+        raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, large)
 
 
 def _object_in(body: bytes) -> dict[str, Any]:

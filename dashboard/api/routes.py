@@ -6,7 +6,8 @@ from functools import lru_cache, partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
-from starlette.responses import HTMLResponse, JSONResponse, Response
+import msgspec
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from core.errors import UnknownNameError
@@ -39,11 +40,19 @@ def _page_text() -> str:
     return openapi.page(document())
 
 
-async def _openapi(_: Request) -> Response:
-    return JSONResponse(document())
+@lru_cache(maxsize=1)
+def _document_text() -> bytes:
+    return msgspec.json.encode(document())
 
 
-async def _page(_: Request) -> Response:
+# Starlette runs both in a thread: the first call describes all resources
+
+
+def _openapi(_: Request) -> Response:
+    return Response(_document_text(), media_type="application/json")
+
+
+def _page(_: Request) -> Response:
     return HTMLResponse(_page_text())
 
 

@@ -6,15 +6,19 @@ scopes, limits, windows, approvals and signatures are decided there, and again b
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from http import HTTPStatus
+from threading import Lock
 from typing import Any, Final, TypedDict
 
 import msgspec
 from starlette.responses import Response
 
+from core.actions.authority import check_plan
 from core.actions.model import Control, RunId, RunOptions
 from core.actions.views import RunView
 from core.errors import UnknownNameError
@@ -27,6 +31,8 @@ from dashboard.cli import plan_answers, run_answers
 
 _RUN: Final = {"run": "Id of the run."}
 _TEXTS: Final = {"type": "array", "items": TEXT}
+VERIFIED_FOR_S: Final = 60.0
+"""The whole journal is read for a verification: no caller makes one more often."""
 _CONTROLS: Final[dict[Control, str]] = {
     "pause": "Pause a run after the current step.",
     "resume": "Resume a run.",
@@ -193,6 +199,8 @@ def resources() -> Iterator[Resource]:
         name="journal",
         group=_GROUP,
         summary="Verify the journal: its chain, signatures, anchors and database.",
+        details="Once a minute at most; `Trimtab-Verified-At` is its time.",
+        headers={"Trimtab-Verified-At": "Time of the verification."},
         answer=object_schema(run_answers.VerifiedJson),
         respond=_journal,
         errors=(400, 502),
@@ -254,6 +262,7 @@ def _request(call: Call, request: NewRun) -> Response:
     plan = plan_in(call, request.plan)
     options = _options(call, request)
     if request.dry_run:
+        check_plan(call.config.access.rules(), call.by, plan, cluster.name, "dry-run this plan")
         found = services.rehearse(call.config, cluster.name, plan, options)
         return json_response(run_answers.dry_run(plan, found))
     run_id = services.request_run(call.config, cluster.name, plan, request.reason, options, call.by)
@@ -286,8 +295,39 @@ def _decide(call: Call, request: Comment, *, is_approved: bool) -> Response:
 
 
 def _undo(call: Call, request: Undo) -> Response:
-    return inverse(call, _visible(call), request)
+    view = _visible(call)
+    rules = call.config.access.rules()
+    rules.check(call.by, "operator", view.cluster, "plan an undo, which reads the cluster")
+    return inverse(call, view, request)
+
+
+class _Verifications:
+    """Results of verifications by journal: each is made once a minute, and one at a time."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._last: dict[str, tuple[float, datetime, services.Verified]] = {}
+
+    def of(self, config: services.Config) -> tuple[datetime, services.Verified]:
+        """Return the time and the result of the last verification, or of a new one.
+
+        Raises:
+            OpsError: The journal cannot be read.
+        """
+        address = config.journal_address.get_secret_value()
+        with self._lock:
+            known = self._last.get(address)
+            if known is None or time.monotonic() - known[0] > VERIFIED_FOR_S:
+                at = services.now()
+                known = time.monotonic(), at, services.verify_journal(services.whole_config(config))
+                self._last = {address: known}
+        return known[1:]
+
+
+_verifications: Final = _Verifications()
 
 
 def _journal(call: Call, _: NoParameters) -> Response:
-    return json_response(run_answers.verified(services.verify_journal(call.config)))
+    at, result = _verifications.of(call.config)
+    headers = {"Trimtab-Verified-At": at.isoformat()}
+    return json_response(run_answers.verified(result), headers=headers)

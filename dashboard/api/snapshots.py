@@ -11,10 +11,17 @@ from core.errors import InputError, UnknownNameError
 from core.request import Annotated, Request, param
 from core.snapshot.store import CachedSnapshot, load_manifest, read_table
 from dashboard import services
-from dashboard.api.operations import CLUSTER, SNAPSHOT_HEADERS, newest, of_snapshot, tags
-from dashboard.api.resource import ROOT, Call, NoParameters, Resource, json_response, missing
+from dashboard.api.operations import (
+    CLUSTER,
+    SNAPSHOT_HEADERS,
+    newest,
+    of_snapshot,
+    tags,
+    unchanged,
+)
+from dashboard.api.resource import ARROW, ROOT, Call, NoParameters, Resource, json_response, missing
 from dashboard.api.schema import TEXT, object_schema
-from dashboard.api.tables import ROWS, table_response
+from dashboard.api.tables import MAX_ROWS, ROWS, check_rows, table_response
 from dashboard.cli import answers
 from dashboard.cli.history.moments import moment
 from dashboard.queries.snapshots import saved_snapshots
@@ -158,6 +165,7 @@ def resources() -> Iterator[Resource]:
         headers=SNAPSHOT_HEADERS,
         errors=(400, 404, 409),
         is_table=True,
+        is_of_snapshot=True,
     )
     yield Resource(
         path="history/{cluster}",
@@ -245,7 +253,11 @@ def _snapshot_table(call: Call, _: NoParameters) -> Response:
     known = load_manifest(stored.path)[1].tables
     if name not in known:
         raise missing(UnknownNameError.of("table", name, known, place="the snapshot"))
-    return table_response(call, read_table(stored.path, name), {}, tags(stored))
+    check_rows(call, known[name].rows)
+    headers = tags(stored, "arrow" if call.accepts(ARROW) else "json")
+    if (same := unchanged(call, headers)) is not None:
+        return same
+    return table_response(call, read_table(stored.path, name), {}, headers)
 
 
 def _history(call: Call, request: HistoryRequest) -> Response:
@@ -264,7 +276,9 @@ def _history(call: Call, request: HistoryRequest) -> Response:
     if request.kind == "minutes" and not request.columns:
         rows = store.minutes(cluster, start, end)
     else:
-        rows = store.rows(request.kind, cluster, start, end, request.columns or None)
+        rows = store.rows(
+            request.kind, cluster, start, end, request.columns or None, max_rows=MAX_ROWS
+        )
     kinds = list(dict.fromkeys(("minutes", request.kind)))
     problems = [str(one) for one in store.problems(cluster, kinds, start, end, is_deep=False)]
     body = {"cluster": cluster, "kind": request.kind, "problems": problems}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
+from core.errors import ComputeError
 from core.facts import NOTHING_ASSUMED, Assumed, facts_module, facts_of
 from core.operations.operation import Answer, Operation
-from core.progress import NoProgress
+from core.progress import NoProgress, Progress
 from core.request import Request
 from core.snapshot.store import CachedSnapshot, load_manifest
 from dashboard import services
@@ -18,6 +21,34 @@ from dashboard.queries.pulsar.snapshots import reading
 A = TypeVar("A", bound=Answer)
 R = TypeVar("R", bound=Request)
 MAX_ANSWERS: Final = 64
+
+_UNTIL_S: ContextVar[float | None] = ContextVar("until_s", default=None)
+
+
+class TooLongError(ComputeError):
+    """An answer was not computed within its time."""
+
+    code = "too_long"
+
+
+class _Deadline:
+    """Progress that ends a computation at a moment of the monotonic clock."""
+
+    def __init__(self, until_s: float) -> None:
+        self._until_s = until_s
+
+    def step(self, done: int, total: int, words: str) -> None:  # noqa: ARG002  # of the protocol
+        """Check the time.
+
+        Raises:
+            TooLongError: It is over.
+        """
+        if time.monotonic() > self._until_s:
+            raise TooLongError(
+                "The answer was not computed in time.",
+                hint="Let a job compute it, or request fewer rounds or clusters.",
+            )
+
 
 _Assumed = tuple[tuple[tuple[str, object], ...], str | None]
 
@@ -61,7 +92,9 @@ def earlier_of(
 def _answered(key: tuple[CachedSnapshot, Operation[Any, Any], Request, _Assumed]) -> Any:
     stored, operation, request, (settings, release) = key
     facts = facts_of_stored(stored, Assumed(dict(settings), release), operation)
-    return operation.answer(facts, request, NoProgress())
+    until_s = _UNTIL_S.get()
+    progress: Progress = NoProgress() if until_s is None else _Deadline(until_s)
+    return operation.answer(facts, request, progress)
 
 
 _answers = cached(_answered, max_entries=MAX_ANSWERS)
@@ -72,15 +105,25 @@ def answer_of(
     operation: Operation[R, A],
     request: R,
     assumed: Assumed = NOTHING_ASSUMED,
+    *,
+    within_s: float | None = None,
 ) -> A:
     """Return the answer of a saved snapshot.
 
     Args:
+        stored: The snapshot.
+        operation: The operation.
         request: The request; equal requests share an answer.
         assumed: Settings and release instead of the cluster's own.
+        within_s: Time for the computation; ``None``: no limit. It ends after the part in progress.
     Raises:
         OpsError: It cannot be answered.
+        TooLongError: Not within the time.
     """
     settings = tuple((assumed.settings or {}).items())
-    answer: A = _answers((stored, operation, request, (settings, assumed.release)))
+    limit = _UNTIL_S.set(None if within_s is None else time.monotonic() + within_s)
+    try:
+        answer: A = _answers((stored, operation, request, (settings, assumed.release)))
+    finally:
+        _UNTIL_S.reset(limit)
     return answer

@@ -89,9 +89,15 @@ def job(config: Config, job_id: str) -> Job:
         UnknownNameError: There is none of that name.
         RemoteError: The journal's database cannot be read.
     """
-    found = _queue(config).find(job_id)
+    unknown = UnknownNameError.of("job", job_id, (), place="the queue")
+    try:
+        found = _queue(config).find(job_id)
+    except UnknownNameError:
+        if config.access.sign_in == "none":
+            raise
+        raise unknown from None  # a person learns of no other's jobs
     if not _is_visible(config, found):
-        raise UnknownNameError.of("job", job_id, (), place="the queue")
+        raise unknown
     return found
 
 

@@ -20,11 +20,14 @@ from starlette.testclient import TestClient
 
 from connectors.access.users import UserFile
 from core.operations.registry import operations
+from core.operations.sent import MEDIA_TYPE
 from core.snapshot.store import SnapshotStore
+from dashboard.api import operations as api_operations
 from dashboard.api import resource, routes
 from dashboard.cli.main import run
 from dashboard.sign_in import SignInGuard
 
+ARROW = "application/vnd.apache.arrow.stream"
 CLUSTERS = (
     '[[clusters]]\nname = "fleet"\nzookeeper = "127.0.0.1:1"\n'
     '[[clusters]]\nname = "peg"\nkind = "pegasus"\nmeta_servers = ["127.0.0.1:1"]\n'
@@ -154,6 +157,42 @@ def test_the_same_snapshot_is_not_sent_again(client):
     assert other.json() == first.json()
 
 
+def test_each_representation_has_its_own_tag(client):
+    forms = {
+        "json": "application/json",
+        "text": MEDIA_TYPE,
+        "none": f"{MEDIA_TYPE};q=0, {ARROW}",
+    }
+    answers = {
+        form: client.get("/api/v1/owners/fleet", headers={"Accept": accept})
+        for form, accept in forms.items()
+    }
+    tags = {form: one.headers["etag"] for form, one in answers.items()}
+    assert tags["none"] == tags["json"] != tags["text"].removeprefix("W/")
+    assert tags["text"].startswith('W/"')
+    assert answers["none"].headers["content-type"] == "application/json"
+    place = "/api/v1/snapshots/fleet/latest/brokers"
+    arrow = client.get(place, headers={"Accept": ARROW})
+    assert arrow.headers["etag"] != client.get(place).headers["etag"]
+    known = {"If-None-Match": arrow.headers["etag"]}
+    assert client.get(place, headers=known).status_code == 200
+    assert client.get(place, headers={**known, "Accept": ARROW}).status_code == 304
+
+
+def test_an_answer_that_takes_too_long_ends_and_names_the_job(client, monkeypatch):
+    monkeypatch.setattr(api_operations, "WITHIN_S", -1.0)
+    late = client.get("/api/v1/simulate/fleet?rounds=9&seed=77")
+    assert (late.status_code, late.json()["code"]) == (504, "too_long")
+    assert "job" in late.json()["hint"]
+    monkeypatch.setattr(api_operations, "WITHIN_S", 60.0)
+    assert client.get("/api/v1/simulate/fleet?rounds=9&seed=77").status_code == 200
+
+
+def test_no_problem_is_stored_by_a_cache(client):
+    for path in ("drill/nowhere", "nosuch/fleet", "drill/empty"):
+        assert client.get(f"/api/v1/{path}").headers["cache-control"] == "no-store"
+
+
 def test_a_wrong_request_is_refused_although_its_snapshot_is_known(client):
     tag = client.get("/api/v1/lookup/fleet?topic=acme/orders/paid-7").headers["etag"]
     wrong = client.get("/api/v1/lookup/fleet?topic=nowhere/x/y", headers={"If-None-Match": tag})
@@ -163,7 +202,8 @@ def test_a_wrong_request_is_refused_although_its_snapshot_is_known(client):
 def test_clusters_are_listed_with_their_newest_snapshot(client):
     found = {one["name"]: one for one in client.get("/api/v1/clusters").json()["clusters"]}
     assert set(found) == {"fleet", "peg", "empty"}
-    assert f'"{found["fleet"]["snapshot_id"]}"' == client.get("/api/v1/drill/fleet").headers["etag"]
+    headers = client.get("/api/v1/drill/fleet").headers
+    assert found["fleet"]["snapshot_id"] == headers["trimtab-snapshot-id"]
     assert found["empty"]["taken_at"] is None
 
 

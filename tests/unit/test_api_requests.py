@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime
+from http.client import HTTPConnection
 from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
+import requests
 from fleet_builder import make_snapshot
 from limits import RateLimitItemPerMinute
 from pegasus_snapshots import generated
+from served import served
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.testclient import TestClient
 
 from connectors.access.users import UserFile
+from connectors.jobs.queue import JobQueue
 from core.errors import UnreachableError
 from core.history.store.writer import Recorder
 from core.request import parse
 from core.snapshot.store import SnapshotStore, load_snapshot
 from dashboard import services
-from dashboard.api import resource, routes
+from dashboard.api import resource, routes, runs, snapshots, tables
 from dashboard.api.plan_makers import MAKERS
 from dashboard.cli.main import run
 from dashboard.services.history import history
@@ -264,6 +271,86 @@ def test_a_request_is_json_of_a_limited_size(client):
     assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET, HEAD, POST")
 
 
+def test_a_request_that_is_too_large_or_too_slow_is_refused(client, monkeypatch):
+    monkeypatch.setattr(resource, "MAX_BODY_BYTES", 1_000)
+    headers = {"Content-Type": "application/json"}
+    announced = client.post("/api/v1/jobs", content=b" " * 1_001, headers=headers)
+    assert (announced.status_code, "larger than" in announced.json()["detail"]) == (413, True)
+    parts = (b" " * 400 for _ in range(3))  # without Content-Length
+    assert client.post("/api/v1/jobs", content=parts, headers=headers).status_code == 413
+    monkeypatch.setattr(resource, "_BODY_WITHIN_S", 0.1)
+    with served(routes.ROUTES) as url, closing(HTTPConnection(url.partition("//")[2])) as slow:
+        slow.request("POST", "/api/v1/jobs", headers={**headers, "Content-Length": "9"})
+        answer = slow.getresponse()
+        assert (answer.status, b"not complete" in answer.read()) == (408, True)
+
+
+def test_slow_requests_of_one_caller_leave_turns_for_others(site, monkeypatch):
+    active, most, lock, answered = [], [], threading.Lock(), resource._answered
+
+    def slow(*args):
+        with lock:
+            active.append(1)
+            most.append(len(active))
+        threading.Event().wait(0.05)
+        with lock:
+            active.pop()
+        return answered(*args)
+
+    monkeypatch.setattr(resource, "_answered", slow)
+    with served(routes.ROUTES) as url, ThreadPoolExecutor(12) as pool:
+        found = list(pool.map(lambda _: requests.get(f"{url}/api/v1/runs"), range(12)))
+    assert {one.status_code for one in found} == {200}
+    assert 1 < max(most) <= resource.MAX_OF_ONE < resource.MAX_AT_ONCE
+
+
+def test_the_journal_is_verified_once_for_many_requests(client, monkeypatch):
+    monkeypatch.setattr(runs, "_verifications", runs._Verifications())
+    count = []
+    verify = services.verify_journal
+    monkeypatch.setattr(
+        services, "verify_journal", lambda config: count.append(1) or verify(config)
+    )
+    config = services.page_config()
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda _: runs._verifications.of(config), range(6)))
+    assert len(count) == 1
+    shown = client.get("/api/v1/journal").headers["trimtab-verified-at"]
+    assert {at.isoformat() for at, _ in found} == {shown}
+    assert len(count) == 1
+    monkeypatch.setattr(runs, "VERIFIED_FOR_S", -1.0)
+    client.get("/api/v1/journal")
+    assert len(count) == 2
+
+
+def test_more_rows_than_an_answer_may_have_are_not_read(client, site, monkeypatch):
+    Recorder(history(services.page_config()), "fleet").record(load_snapshot(site.stored.path))
+    recorded = "/api/v1/history/fleet?kind=brokers&start=2000-01-01"
+    table = "/api/v1/snapshots/fleet/latest/brokers"
+    monkeypatch.setattr(tables, "MAX_JSON_ROWS", 3)
+    for path in (recorded, table):
+        assert "Accept: application/vnd" in client.get(path).json()["hint"]
+        assert client.get(path, headers=ARROW).status_code == 200
+    monkeypatch.setattr(snapshots, "MAX_ROWS", 3)
+    monkeypatch.setattr(tables, "MAX_ROWS", 3)
+    monkeypatch.setattr(snapshots, "read_table", None)
+    for path in (recorded, table):
+        refused = client.get(path, headers=ARROW)
+        assert refused.status_code == 400, refused.text
+    assert "More than 3 rows" in client.get(recorded, headers=ARROW).json()["detail"]
+
+
+def test_rows_are_the_same_in_batches(client, monkeypatch):
+    place = "/api/v1/snapshots/fleet/latest/bundles"
+    whole = client.get(place).json()["rows"]
+    monkeypatch.setattr(tables, "_BATCH", 7)
+    assert client.get(place).json()["rows"] == whole
+    assert len(whole) > 7
+    described = client.get("/api/v1/snapshots/fleet/latest").json()["tables"]
+    empty = next(name for name, one in described.items() if not one["rows"])
+    assert client.get(f"/api/v1/snapshots/fleet/latest/{empty}").json()["rows"] == []
+
+
 def test_roles_scopes_and_approvals_hold(tmp_path, monkeypatch):
     approval = '[clusters.approval]\nneeded = "always"\n'
     site = site_of(tmp_path, monkeypatch, f"{FLEET}{approval}{GUARDED}{SIGN_IN}")
@@ -283,6 +370,8 @@ def test_roles_scopes_and_approvals_hold(tmp_path, monkeypatch):
     assert (refused.status_code, "vera has viewer role" in refused.json()["detail"]) == (403, True)
     assert requested(client, plan, of("tom")).status_code == 403  # another tenant's operator
     assert requested(client, plan).status_code == 401
+    for name in ("vera", "tom"):  # a dry run reads the cluster
+        assert requested(client, plan, of(name), dry_run=True).status_code == 403
     created = requested(client, plan, of("olga"))
     assert created.status_code == 201
     assert created.json()["is_waiting"]
@@ -297,12 +386,29 @@ def test_roles_scopes_and_approvals_hold(tmp_path, monkeypatch):
     assert approved.json()["decision"] == {"is_approved": True, "by": "oskar", "comment": "fine"}
     assert not approved.json()["is_waiting"]
     assert client.post(f"{place}/stop", json={}, headers=of("vera")).status_code == 403
+    undo = client.post(f"{place}/undo", json={}, headers=of("vera"))
+    assert (undo.status_code, "vera" in undo.json()["detail"]) == (403, True)
     hidden = client.get("/api/v1/snapshots/guarded", headers=of("olga"))
     assert hidden.status_code == 404
     job = {"kind": "drill", "parameters": {"clusters": ["fleet"]}}
     assert client.post("/api/v1/jobs", json=job, headers=of("vera")).status_code == 403
     asked = {**of("vera"), "Prefer": "respond-async"}
     assert client.get("/api/v1/drill/fleet", headers=asked).status_code == 403
+
+
+def test_nothing_of_hidden_jobs_is_named(tmp_path, monkeypatch):
+    site_of(tmp_path, monkeypatch, f"{FLEET}{GUARDED}{SIGN_IN}")
+    users = UserFile(tmp_path / "state" / "users.json")
+    users.set_user("olga", "correct horse battery")
+    _, token = users.add_token("olga", (), 1, datetime.now(UTC))
+    app = Starlette(routes=list(routes.ROUTES), middleware=[Middleware(SignInGuard)])
+    queue = JobQueue(tmp_path / "state" / "jobs", services.page_config().journal_address)
+    others = queue.add("drill", {"clusters": ["guarded"]}, "root", datetime.now(UTC))
+    for name in (others, others[:-1]):
+        headers = {"Authorization": f"Bearer {token}"}
+        hidden = TestClient(app).get(f"/api/v1/jobs/{name}", headers=headers)
+        assert (hidden.status_code, others in hidden.json()["hint"]) == (404, False)
+        assert str(tmp_path) not in hidden.text
 
 
 def test_a_long_question_is_answered_with_its_job(client, capsys):

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from core.errors import InputError
 from core.history.store.changes import KeyedRows, aligned, in_order, latest
 from core.history.store.layout import (
     HOUR_MS,
@@ -94,11 +95,13 @@ class RowQuery:
         kind: The kind.
         columns: Wanted columns; ``None`` for all that readers see.
         matching: Columns of text, and the value that they have.
+        max_rows: More are refused; ``None``: no limit.
     """
 
     kind: Kind
     columns: Sequence[str] | None = None
     matching: Mapping[str, str] = field(default_factory=dict)
+    max_rows: int | None = None
 
     def names(self) -> list[str]:
         """Wanted columns, the time first.
@@ -124,9 +127,34 @@ def rows(tables: Tables, wanted: RowQuery, cluster: str, span: TimeRange) -> pa.
     committed = tables.scan(MINUTES, _COMMITTED, where(cluster, span))
     equal = [f'"{name}" = {quoted(value)}' for name, value in wanted.matching.items()]
     columns = list(dict.fromkeys([*names, SEGMENT]))
-    found = tables.scan(wanted.kind, columns, where(cluster, span, *equal))
+    predicate = where(cluster, span, *equal)
+    if wanted.max_rows is None:
+        found = tables.scan(wanted.kind, columns, predicate)
+    else:
+        found = _bounded(tables, wanted.kind, columns, predicate, wanted.max_rows)
     committed_rows = found.filter(pa.array(is_committed(found, committed)))
     return committed_rows.sort_by(TAKEN_AT).select(names)
+
+
+def _bounded(
+    tables: Tables, kind: Kind, columns: Sequence[str], predicate: str, max_rows: int
+) -> pa.Table:
+    """Return the rows that fit; reading ends with the first batch beyond a number of rows.
+
+    Raises:
+        InputError: There are more.
+    """
+    batches = [tables.scan(kind, columns, "false")]
+    count = 0
+    for batch in tables.batches(kind, columns, predicate):
+        count += batch.num_rows
+        if count > max_rows:
+            raise InputError(
+                f"More than {max_rows:,} rows of kind {kind.name} are in this time range.",
+                hint="Request a shorter range.",
+            )
+        batches.append(batch)
+    return pa.concat_tables(batches)
 
 
 def is_committed(found: pa.Table, committed: pa.Table) -> Bools:

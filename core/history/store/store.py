@@ -107,6 +107,7 @@ class HistoryStore:
         columns: Sequence[str] | None = None,
         *,
         matching: Mapping[str, str] | None = None,
+        max_rows: int | None = None,
     ) -> pa.Table:
         """Return rows of one kind, sorted by ``taken_at``; those of committed minutes only.
 
@@ -118,10 +119,12 @@ class HistoryStore:
             columns: Wanted columns; ``taken_at`` comes first anyway. ``None`` for all of them.
             matching: Columns of text that have this value, ``{"bundle": ...}``: much faster than
                 to choose among all rows afterwards.
+            max_rows: More are not read but refused; ``None``: no limit.
         Raises:
+            InputError: There are more than ``max_rows``.
             HistoryError: There is no such kind or column, or they cannot be read.
         """
-        wanted = reading.RowQuery(self.tables.kinds.of(kind), columns, matching or {})
+        wanted = reading.RowQuery(self.tables.kinds.of(kind), columns, matching or {}, max_rows)
         return reading.rows(self.tables, wanted, cluster, reading.between(start, end))
 
     def files(

@@ -11,7 +11,7 @@ from core.diagnosis.pulsar.answer import diagnose
 from core.diagnosis.pulsar.trials import PLACEMENT, SHEDDING, Change
 from core.diagnosis.request import DiagnoseRequest
 from core.operations.operation import Answer, Cells, Line, Operation
-from core.progress import NoProgress, Progress
+from core.progress import NO_PROGRESS, Progress
 from core.pulsar.facts import PulsarFacts
 from core.pulsar.recent import RecentBundles, recent_bundles
 from core.pulsar.requests import SimulateRequest
@@ -180,7 +180,7 @@ def _round_json(result: RoundResult) -> dict[str, Any]:
     }
 
 
-def simulate_rounds(facts: PulsarFacts, request: SimulateRequest, _: Progress) -> Simulated:
+def simulate_rounds(facts: PulsarFacts, request: SimulateRequest, progress: Progress) -> Simulated:
     """Simulate what the cluster's own balancer would do from here on.
 
     Raises:
@@ -188,7 +188,8 @@ def simulate_rounds(facts: PulsarFacts, request: SimulateRequest, _: Progress) -
         InputError: A strategy that cannot be simulated on this snapshot.
     """
     recent = recent_bundles(facts.snapshot.bundles, request.recently_unloaded)
-    return simulated(facts, request, recent, partial(simulate, facts.snapshot))
+    rounds = partial(simulate, facts.snapshot, progress=progress)
+    return simulated(facts, request, recent, rounds, progress)
 
 
 def simulated(
@@ -196,6 +197,7 @@ def simulated(
     request: SimulateRequest,
     recent: RecentBundles,
     simulate: Callable[..., Simulation],
+    progress: Progress = NO_PROGRESS,
 ) -> Simulated:
     """Return the answer, wherever the cluster's bundles are.
 
@@ -204,6 +206,7 @@ def simulated(
         request: What is simulated.
         recent: Bundles in their grace period at the start.
         simulate: As :func:`core.simulation.simulate`, without the snapshot.
+        progress: Called by the search of the advice.
     """
     snapshot, assumed = facts.snapshot, facts.assumed
     active = active_shedding_strategy(snapshot.manifest.load_manager, facts.settings)
@@ -216,13 +219,13 @@ def simulated(
     return Simulated(
         done=replace(done, final=PulsarSnapshot.build(snapshot.manifest, {})),
         seed=request.seed,
-        advice=_advice(facts, done, request),
+        advice=_advice(facts, done, request, progress),
         recent=recent,
     )
 
 
 def _advice(
-    facts: PulsarFacts, done: Simulation, request: SimulateRequest
+    facts: PulsarFacts, done: Simulation, request: SimulateRequest, progress: Progress
 ) -> dict[str, Any] | None:
     """Return the setting with which flapping rounds converge; ``None``: none, or none needed.
 
@@ -241,7 +244,7 @@ def _advice(
     )
     # counted, not timed: the same answer on a slow machine
     unhurried = DiagnoseRequest(seconds=3_600.0)
-    causes = diagnose(facts.snapshot, unhurried, NoProgress(), change, _ADVISED_TRIALS).causes
+    causes = diagnose(facts.snapshot, unhurried, progress, change, _ADVISED_TRIALS).causes
     if not causes or causes[0].effect is None:
         return None
     first, effect = causes[0], causes[0].effect
