@@ -55,10 +55,7 @@ def _scaled(value: float | None, prefixes: tuple[str, ...], unit: str, gap: str)
 
 
 def format_bytes_per_s(value: float | None) -> str:
-    """Return for example ``188 MB/s`` or ``1.03 GB/s`` (decimal steps), or ``unknown`` for ``None``.
-
-    Below 10 GB/s it has two decimals.
-    """
+    """Return ``188 MB/s`` or ``1.03 GB/s`` (decimal steps), or ``unknown`` for ``None``."""
     return _scaled(value, ("", "k", "M", "G", "T"), "B/s", " ")
 
 
