@@ -150,7 +150,7 @@ def run_worker(
         on_event: Called from the working threads.
     """
     keep_private(config.state_dir)
-    loops = [_Loop(config, cluster, stop, on_event) for cluster in clusters]
+    loops = [_WorkerLoop(config, cluster, stop, on_event) for cluster in clusters]
     threads = [
         threading.Thread(target=loop.run, name=f"work {loop.cluster.name}") for loop in loops
     ]
@@ -179,10 +179,10 @@ def work_on(
 ) -> None:
     """Be the worker of one cluster until one run has ended, or ``stop`` is set."""
     keep_private(config.state_dir)
-    _Loop(config, cluster, stop, on_event, until=run_id).run()
+    _WorkerLoop(config, cluster, stop, on_event, until=run_id).run()
 
 
-class _Loop:
+class _WorkerLoop:
     """One cluster's working thread."""
 
     def __init__(

@@ -26,7 +26,7 @@ Tasks = tuple[int, int]
 """Tasks that are done, and tasks in all as far as Spark knows by now."""
 
 
-class _Watch(Protocol):
+class _SparkWatch(Protocol):
     """One kind of session, for as long as it has work."""
 
     def tasks(self) -> Tasks: ...
@@ -52,7 +52,7 @@ def followed(spark: SparkSession, progress: Progress, words: str) -> Iterator[No
         JobStoppedError: What ``progress`` raised, in place of what Spark says when it is cancelled.
         ComputeError: Spark failed; the message has the cause that its task gave.
     """
-    watch: _Watch = _remote(spark) if is_connect(spark) else _Local.begun(spark, words)
+    watch: _SparkWatch = _remote(spark) if is_connect(spark) else _Local.begun(spark, words)
     teller = _ProgressThread(watch, progress, words)
     teller.thread.start()
     try:
@@ -87,7 +87,7 @@ def _cause(text: str) -> str:
 class _ProgressThread:
     """The thread that reports progress during the block."""
 
-    watch: _Watch
+    watch: _SparkWatch
     progress: Progress
     words: str
     last: Tasks = (0, 0)

@@ -162,7 +162,7 @@ def _on_spark(engine: str, master: str | None) -> bool:
 
 
 def _run_on_spark(
-    config: services.Config, master: str | None, work: Backtest, progress: _Progress
+    config: services.Config, master: str | None, work: Backtest, progress: _BacktestProgress
 ) -> list[UnitResult]:
     """Run the units on Spark; making the session takes seconds."""
     from core.spark.jobs.backtest import run_on_spark  # noqa: PLC0415  # seconds, only here
@@ -173,7 +173,7 @@ def _run_on_spark(
     return run_on_spark(spark_session(config), work, progress)
 
 
-class _Progress:
+class _BacktestProgress:
     """Progress that ends the work once a person pressed Ctrl-C."""
 
     def __init__(self) -> None:
@@ -194,9 +194,9 @@ class _Progress:
 
 
 @contextmanager
-def _stoppable() -> Iterator[_Progress]:
+def _stoppable() -> Iterator[_BacktestProgress]:
     """Let the first Ctrl-C end the work in good order, and a second one at once."""
-    progress = _Progress()
+    progress = _BacktestProgress()
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         if progress.is_stopped:

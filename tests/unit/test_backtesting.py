@@ -358,13 +358,13 @@ def test_ctrl_c_ends_it_in_good_order(place, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     before = signal.getsignal(signal.SIGINT)
 
-    class Pressed(backtest_command._Progress):
+    class Pressed(backtest_command._BacktestProgress):
         def step(self, done: int, total: int, words: str) -> None:
             if done == 1 and not self.is_stopped:
                 signal.raise_signal(signal.SIGINT)
             super().step(done, total, words)
 
-    monkeypatch.setattr(backtest_command, "_Progress", Pressed)
+    monkeypatch.setattr(backtest_command, "_BacktestProgress", Pressed)
     assert run(words_of(place, tmp_path, PEGASUS_GRID)) == 1
     assert "Stopped; nothing was written" in capsys.readouterr().err
     assert not list((tmp_path / "out").iterdir())

@@ -167,7 +167,7 @@ def test_a_run_that_has_ended_does_not_block_those_behind_it(
         return "REFUSED"
 
     loaded = TrimtabConfig.load(config, ())
-    loop = worker._Loop(loaded, loaded.cluster("prod"), threading.Event(), lambda _: None)
+    loop = worker._WorkerLoop(loaded, loaded.cluster("prod"), threading.Event(), lambda _: None)
     monkeypatch.setattr(worker, "execute_run", execute)
     monkeypatch.setattr(loop, "_new_lease", lambda _: Mock(place="here"))
     monkeypatch.setattr(loop, "_opened", lambda _: Mock())

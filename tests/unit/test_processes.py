@@ -178,7 +178,7 @@ def test_a_thread_that_is_lost_ends_its_process(config, monkeypatch, capsys, sta
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)
     monkeypatch.setattr(logs, "set_up_logging", lambda _: None)
     monkeypatch.setattr(collector._Loop, "run", run)
-    monkeypatch.setattr(worker_module._Loop, "run", run)
+    monkeypatch.setattr(worker_module._WorkerLoop, "run", run)
     more = [60.0] if start is services.run_collector else []
     start(config, config.clusters, *more, stop, print)
     assert stop.is_set()

@@ -29,7 +29,7 @@ from connectors.access.users import UserFile
 from connectors.config.model import TrimtabConfig
 from connectors.jobs import catalogue
 from connectors.journal.journal import SqlJournal
-from connectors.worker.worker import _Loop
+from connectors.worker.worker import _WorkerLoop
 from core.access import ROLES, Identity, Role
 from core.actions.authority import Request, needed_role, signed
 from core.actions.events import ControlRequested, Record, RunDecided, RunEnded, RunRequested
@@ -247,7 +247,7 @@ def test_step_at_the_command_line(
 def judged(site: Site, record: Record, approval: Mapping[str, str] | None = None) -> str:
     """What the worker says of a record as it finds it in the journal; empty: it obeys."""
     cluster = site.config.cluster(CLUSTER)
-    loop = _Loop(site.config, cluster, threading.Event(), lambda _: None)
+    loop = _WorkerLoop(site.config, cluster, threading.Event(), lambda _: None)
     with closing(SqlJournal(site.config.journal_address)) as journal:
         seq = journal.append(record).seq
         (found,) = [entry.record for entry in journal.entries(after=seq - 1)]
@@ -311,7 +311,7 @@ def test_worker_sends_nothing_for_who_may_not(site: Site, held: Role | None) -> 
     """The executor itself, with the worker's own judgement, on requests of every kind of author."""
     key = installation_key(site.config.access)
     cluster = site.config.cluster(CLUSTER)
-    loop = _Loop(site.config, cluster, threading.Event(), lambda _: None)
+    loop = _WorkerLoop(site.config, cluster, threading.Event(), lambda _: None)
 
     def refusal_of(record: Record) -> Refusal | None:
         return loop._refusal_of(record) if isinstance(record.event, Request) else None

@@ -15,7 +15,7 @@ from connectors.access.users import UserFile
 from connectors.config.access import AccessConfig
 from connectors.config.model import TrimtabConfig
 from connectors.journal.journal import SqlJournal
-from connectors.worker.worker import _Loop
+from connectors.worker.worker import _WorkerLoop
 from core.access import Access, Grant, Identity
 from core.actions.authority import needed_roles, plan_refusal, signed
 from core.actions.events import ControlRequested, Record, RunDecided, RunRequested
@@ -171,7 +171,7 @@ def test_pages_give_the_reason(config: TrimtabConfig, monkeypatch: pytest.Monkey
 def test_worker_obeys_in_scope_only(config: TrimtabConfig) -> None:
     """The requests are in the journal, signed: past commands and pages."""
     key = installation_key(config.access)
-    loop = _Loop(config, config.cluster(CLUSTER), threading.Event(), lambda _: None)
+    loop = _WorkerLoop(config, config.cluster(CLUSTER), threading.Event(), lambda _: None)
 
     def judged(event: object, run_id: str) -> str:
         record = signed(

@@ -37,7 +37,7 @@ class LoadedTopics(NamedTuple):
     clients: int | None = None
 
 
-class _Report(msgspec.Struct, rename="camel"):
+class _TopicsReport(msgspec.Struct, rename="camel"):
     last_stats: dict[str, BundleStats]
 
 
@@ -87,7 +87,7 @@ class RestTopicsReader:
 
     def _asked(self, bundle: str, url: str) -> LoadedTopics:
         if self._snapshot().manifest.load_manager == "modular":
-            stats = self._client.get(url, _REPORT, _Report).last_stats.get(bundle)
+            stats = self._client.get(url, _REPORT, _TopicsReport).last_stats.get(bundle)
             if stats is None:
                 return LoadedTopics(0, 0)
             return LoadedTopics(stats.topics, _sum(stats.producer_count, stats.consumer_count))

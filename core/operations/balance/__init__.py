@@ -52,7 +52,7 @@ Rounds = Callable[[ClusterView, BalanceOptions, Pick], Iterator[BalanceRound]]
 """Returns rounds until the cluster converges."""
 
 
-class PlannedMove(NamedTuple):
+class BalanceMove(NamedTuple):
     """One plan of a round.
 
     Attributes:
@@ -109,7 +109,7 @@ class BalanceJson(_RoundsJson, total=False):
 
 
 @dataclass(frozen=True, eq=False)
-class Balance(Answer):
+class BalanceAnswer(Answer):
     """The answer.
 
     Attributes:
@@ -121,7 +121,7 @@ class Balance(Answer):
     """
 
     state: BalanceState
-    rounds: tuple[tuple[PlannedMove, ...], ...]
+    rounds: tuple[tuple[BalanceMove, ...], ...]
     elapsed_ms: tuple[float, ...]
     simulated: int
     after: CountSpread
@@ -225,7 +225,7 @@ class Balance(Answer):
             )
 
 
-def _verdict(moves: Sequence[PlannedMove], options: BalanceOptions) -> str:
+def _verdict(moves: Sequence[BalanceMove], options: BalanceOptions) -> str:
     if not moves:
         is_blind = options.policy == "cluster" and options.is_check
         return "the cluster policy has no check mode." if is_blind else "nothing to do."
@@ -233,7 +233,7 @@ def _verdict(moves: Sequence[PlannedMove], options: BalanceOptions) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) + "."
 
 
-def balance_cluster(facts: PegasusFacts, request: BalanceRequest, _: Progress) -> Balance:
+def balance_cluster(facts: PegasusFacts, request: BalanceRequest, _: Progress) -> BalanceAnswer:
     """Simulate the rounds of a cluster, its nodes in the order that was learned.
 
     Raises:
@@ -270,7 +270,7 @@ def requested_options(options: BalanceOptions, request: BalanceRequest) -> Balan
 
 def balance(
     state: BalanceState, request: BalanceRequest, rounds_of: Rounds = rounds_until_converged
-) -> Balance:
+) -> BalanceAnswer:
     """Return the rounds of a cluster.
 
     Args:
@@ -281,7 +281,7 @@ def balance(
     view, options = state.view, state.options
     limit = 1 if options.is_check else request.rounds or MAX_ROUNDS
     pick = pick_first if request.seed is None else pick_by_seed(request.seed)
-    rounds: list[tuple[PlannedMove, ...]] = []
+    rounds: list[tuple[BalanceMove, ...]] = []
     elapsed_ms: list[float] = []
     after, started = view, time.perf_counter()
     for done in itertools.islice(_rounds(view, state, request, pick, rounds_of), limit):
@@ -290,7 +290,7 @@ def balance(
         after, started = done.after, time.perf_counter()
     simulated = len(rounds)
     rest = limit - simulated if request.rounds else 0  # nothing is left to do in them
-    return Balance(
+    return BalanceAnswer(
         state=state,
         rounds=(*rounds, *([()] * rest)),
         elapsed_ms=(*elapsed_ms, *([0.0] * rest)),
@@ -313,12 +313,12 @@ def _rounds(
                 return
 
 
-def _moves(done: BalanceRound) -> tuple[PlannedMove, ...]:
+def _moves(done: BalanceRound) -> tuple[BalanceMove, ...]:
     return tuple(_move(done.before, plan, at < _MAX_SHOWN) for at, plan in enumerate(done.plans))
 
 
-def _move(view: ClusterView, plan: BalancePlan, is_shown: bool) -> PlannedMove:  # noqa: FBT001  # of one caller
-    return PlannedMove(
+def _move(view: ClusterView, plan: BalancePlan, is_shown: bool) -> BalanceMove:  # noqa: FBT001  # of one caller
+    return BalanceMove(
         gpid=view.gpid_text(plan.row),
         kind=plan.kind.word,
         source=view.nodes[plan.source],
@@ -334,7 +334,7 @@ def _words(found: Tables) -> str:
     return f"the meta servers would execute {pluralize(plans, 'plan')}."
 
 
-OPERATION: Final[Operation[BalanceRequest, Balance]] = Operation(
+OPERATION: Final[Operation[BalanceRequest, BalanceAnswer]] = Operation(
     name="balance",
     module=__name__,
     help="""Simulate the meta server's balancer, round by round.

@@ -254,7 +254,7 @@ class WhatIf:
                 def verdict(more: Mapping[str, object], held: Mapping[str, object] = both) -> bool:
                     return self._any_goes({**held, **more}, concerns, is_patient=True)
 
-                search = _Search(key, verdict, now=False)
+                search = _ValueSearch(key, verdict, now=False)
                 ends = (float(both[key]), float(both[key]))
                 value = search.nearest(settings.number(key), ends, is_scanned=False)
                 both[key] = both[key] if value is None else _typed(key, value)
@@ -298,7 +298,7 @@ class WhatIf:
                 if verdict({setting.key: not present}) is not now:
                     yield setting, present, not present
                 continue
-            search = _Search(setting.key, verdict, now)
+            search = _ValueSearch(setting.key, verdict, now)
             number = settings.number(setting.key)
             eager, idle = setting.extremes.eager, setting.extremes.idle
             ends = (idle, eager) if now else (eager, idle)
@@ -322,7 +322,7 @@ def _typed(key: str, value: float) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
+class _ValueSearch:
     """The value of a number at which a verdict turns."""
 
     key: str

@@ -49,7 +49,7 @@ _TABLE_VIEW_IN_STORE: Final = "ServiceUnitStateMetadataStoreTableViewImpl"
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Case:
+class _SplitCase:
     """One question with everything that its answer needs."""
 
     subject: SplitSubject
@@ -88,7 +88,7 @@ def explain_split(
     name = algorithm or (BY_RANGE if default == BY_HAND else default)
     bounds = (subject.lower, subject.upper)
     where = split_positions(name, bounds, topics, limits=limits, given=positions)
-    case = _Case(
+    case = _SplitCase(
         subject=subject,
         algorithm=name,
         positions=where,
@@ -120,7 +120,7 @@ def explain_split(
 
 
 def _verdict(
-    case: _Case, parts: tuple[SplitPart, ...], conditions: tuple[SplitCondition, ...]
+    case: _SplitCase, parts: tuple[SplitPart, ...], conditions: tuple[SplitCondition, ...]
 ) -> SplitVerdict:
     refused = _refused(case)
     if refused is not None:
@@ -147,7 +147,7 @@ def _verdict(
     return _helps(case, parts)
 
 
-def _refused(case: _Case) -> SplitVerdict | None:
+def _refused(case: _SplitCase) -> SplitVerdict | None:
     """Return the error that the brokers return, if any."""
     supported = case.settings.names("supportedNamespaceBundleSplitAlgorithms")
     if case.algorithm not in supported:
@@ -175,7 +175,7 @@ def _refused(case: _Case) -> SplitVerdict | None:
     return None
 
 
-def _dominant(case: _Case, conditions: tuple[SplitCondition, ...]) -> SplitVerdict | None:
+def _dominant(case: _SplitCase, conditions: tuple[SplitCondition, ...]) -> SplitVerdict | None:
     """Return a note when one topic is most of what is too much."""
     topics = case.topics
     over = {item.unit for item in conditions if item.kind == "trigger" and item.is_met}
@@ -200,7 +200,7 @@ def _dominant(case: _Case, conditions: tuple[SplitCondition, ...]) -> SplitVerdi
     )
 
 
-def _helps(case: _Case, parts: tuple[SplitPart, ...]) -> SplitVerdict:
+def _helps(case: _SplitCase, parts: tuple[SplitPart, ...]) -> SplitVerdict:
     shares = [part.share for part in parts if part.share is not None]
     if case.topics is None:
         return _assumed(len(parts), shares)
@@ -240,7 +240,7 @@ def _assumed(count: int, shares: Sequence[float]) -> SplitVerdict:
     )
 
 
-def _better_cut(case: _Case, largest: float) -> tuple[int, float] | None:
+def _better_cut(case: _SplitCase, largest: float) -> tuple[int, float] | None:
     """Return the position that halves the load best, and the share of its largest part.
 
     ``None`` if it is not clearly better than the cut in question.
@@ -249,7 +249,7 @@ def _better_cut(case: _Case, largest: float) -> tuple[int, float] | None:
     return None if best is None or largest - best[1] < _CLEARLY_RATIO else best
 
 
-def _when(case: _Case, conditions: tuple[SplitCondition, ...], *, due: bool | None) -> str:
+def _when(case: _SplitCase, conditions: tuple[SplitCondition, ...], *, due: bool | None) -> str:
     who = "its owner" if case.is_extensible else "the leader"
     met = [item.sentence for item in conditions if item.kind == "trigger" and item.is_met]
     if due:
@@ -281,7 +281,7 @@ def _nearest(conditions: tuple[SplitCondition, ...]) -> str:
     return f"Nearest: {max(known)[1]}" if known else ""
 
 
-def _cost(case: _Case) -> SplitCost:
+def _cost(case: _SplitCase) -> SplitCost:
     subject, more = case.subject, len(case.positions.values)
     before = pluralize(subject.bundles_in_namespace, "bundle")
     if not more:
@@ -324,7 +324,7 @@ def cost_of(namespace: str, bundles: tuple[int, int], *, maximum: int, znodes: i
     )
 
 
-def _no_cost(case: _Case, before: str) -> SplitCost:
+def _no_cost(case: _SplitCase, before: str) -> SplitCost:
     """Return that nothing is added, or that the amount is unknown."""
     subject = case.subject
     known = case.positions.is_known
@@ -340,7 +340,7 @@ def _no_cost(case: _Case, before: str) -> SplitCost:
     )
 
 
-def _notes(case: _Case, parts: tuple[SplitPart, ...]) -> tuple[str, ...]:
+def _notes(case: _SplitCase, parts: tuple[SplitPart, ...]) -> tuple[str, ...]:
     notes = []
     if len(parts) > 1:
         notes.append(_note_on_owners(case))
@@ -368,7 +368,7 @@ def _notes(case: _Case, parts: tuple[SplitPart, ...]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _note_on_owners(case: _Case) -> str:
+def _note_on_owners(case: _SplitCase) -> str:
     if case.is_extensible:
         return "The parts stay with the owner; this manager ignores the option to unload them."
     unloads = case.settings.flag("loadBalancerAutoUnloadSplitBundlesEnabled")

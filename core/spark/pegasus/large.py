@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from core.facts import Assumed
-from core.operations.balance import Balance, Rounds, balance, state_of
+from core.operations.balance import BalanceAnswer, Rounds, balance, state_of
 from core.pegasus.balance.model import BalanceOptions, Pick
 from core.pegasus.balance.request import BalanceRequest
 from core.pegasus.balance.rounds import BalanceRound, pick_first, rounds_until_converged
@@ -25,7 +25,7 @@ def spread_balance(
     _: Assumed,
     request: BalanceRequest,
     progress: Progress,
-) -> Balance:
+) -> BalanceAnswer:
     """Balance the tables of a snapshot directory; see :data:`core.operations.operation.Spread`.
 
     Who holds what is a few numbers per partition, which fit here.

@@ -75,7 +75,7 @@ def load_series(
 
 
 @dataclass(frozen=True, eq=False)
-class _Changes:
+class _RecordedChanges:
     """Rows of one kind: which minute and which column each belongs to."""
 
     table: pa.Table
@@ -116,12 +116,14 @@ class _Reader:
             columns,
         )
 
-    def _changes(self, kind: str, key: str, columns: Sequence[str], names: Columns) -> _Changes:
+    def _changes(
+        self, kind: str, key: str, columns: Sequence[str], names: Columns
+    ) -> _RecordedChanges:
         """Read rows and number their minutes and names; all names are known already."""
         table = self._rows(kind, (key, GONE, *columns))
         row = np.searchsorted(self._taken_at, table[TAKEN_AT].to_numpy())
         column = names.codes(table[key]).astype(np.int64)
-        return _Changes(table, row, column)
+        return _RecordedChanges(table, row, column)
 
     def series(self, minute_s: float) -> LoadSeries:
         """Read everything."""
