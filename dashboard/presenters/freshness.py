@@ -156,9 +156,23 @@ def _coverage(manifest: Manifest, uncounted: Mapping[str, int]) -> tuple[Badge, 
         tone="gray" if is_whole else "orange",
         help="The snapshot is complete." + _not_counted(uncounted)
         if is_whole
-        else "The snapshot is incomplete; see the problems. Missing values are shown as unknown.",
+        else f"The snapshot is incomplete. Missing values are shown as unknown. {_why(manifest)}",
     )
     return badge, is_whole
+
+
+def _why(manifest: Manifest) -> str:
+    """Return where the reasons of an incomplete snapshot are: on the button next to the badge."""
+    if not manifest.problems:
+        return "No capture problem was recorded."
+    return f"Reasons: {problems_badge(manifest).text}, next to this badge."
+
+
+def _why(manifest: Manifest) -> str:
+    """Return where the reasons of an incomplete snapshot are: on the button next to the badge."""
+    if not manifest.problems:
+        return "No capture problem was recorded."
+    return f"Reasons: {problems_badge(manifest).text}, next to this badge."
 
 
 def _not_counted(uncounted: Mapping[str, int]) -> str:

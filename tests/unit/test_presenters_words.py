@@ -57,6 +57,10 @@ def test_missing_bundles_are_not_called_complete():
     badge = freshness.coverage_badge(replace(MANIFEST, tables=tables))
     assert "500 of 600 bundles" in badge.text
     assert badge.tone == "orange"
+    assert badge.help.endswith("No capture problem was recorded.")
+    unread = Problem(code="unreadable", place="/a", what="No answer.", severity="error")
+    badge = freshness.coverage_badge(replace(MANIFEST, tables=tables, problems=(unread,)))
+    assert badge.help.endswith("Reasons: 1 capture problem, next to this badge.")
 
 
 def test_stale_is_never_called_live():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -160,6 +161,19 @@ def test_brokers_join_and_restart_when_their_reports_say_so(
         assert name not in one(past, at - STEP_MS).brokers["broker"].to_pylist()
         long_before = one(past, at - 10 * STEP_MS).brokers["broker"].to_pylist()
         assert (name in long_before) == before
+
+
+def test_a_simulated_minute_expects_no_broker_that_had_not_joined(first: PulsarSnapshot) -> None:
+    tables = {
+        name: replace(table, expected=table.rows) if name in ("brokers", "bundles") else table
+        for name, table in first.manifest.tables.items()
+    }
+    complete = replace(first, manifest=replace(first.manifest, tables=tables))
+    read = one(PulsarPast(complete, OPTIONS), END_MS - HOUR_MS)
+    assert read.brokers.num_rows < first.brokers.num_rows
+    assert read.manifest.tables["brokers"].coverage_ratio == 1
+    assert read.manifest.tables["bundles"].coverage_ratio == 1
+    assert read.manifest.tables["namespaces"].expected is None
 
 
 def config_in(folder: Path) -> TrimtabConfig:

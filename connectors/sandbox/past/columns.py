@@ -48,12 +48,13 @@ def named(names: pa.Array, rows: Rows) -> pa.Array:
     return names.take(pa.array(rows, mask=rows < 0))
 
 
-def of_moment(manifest: Manifest, moment_ms: int) -> Manifest:
-    """Return the manifest of a simulated minute, marked as such."""
+def of_moment(manifest: Manifest, moment_ms: int, tables: Mapping[str, pa.Table]) -> Manifest:
+    """Return the manifest of a simulated minute, marked as such: its tables are complete."""
     shift = moment_ms - round(manifest.taken_at.timestamp() * 1000)
-    tables = {
+    entries = {
         name: replace(
             entry,
+            expected=None if entry.expected is None else tables[name].num_rows,
             source=entry.source if entry.source == "none" else f"{entry.source}+simulated",
             oldest_at=None if entry.oldest_at is None else entry.oldest_at + shift,
         )
@@ -62,7 +63,7 @@ def of_moment(manifest: Manifest, moment_ms: int) -> Manifest:
     return replace(
         manifest,
         taken_at=ms_to_datetime(moment_ms),
-        tables=tables,
+        tables=entries,
         problems=(),
         unavailable=(*manifest.unavailable, NOTE),
     )

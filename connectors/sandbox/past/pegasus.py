@@ -124,7 +124,7 @@ class PegasusPast:
             with_columns(disks, {"available_mb": free}), is_away=is_away
         )
         tables["settings"] = self._settings(moment_ms)
-        return PegasusSnapshot.build(of_moment(first.manifest, moment_ms), tables)
+        return PegasusSnapshot.build(of_moment(first.manifest, moment_ms, tables), tables)
 
     def _table_share(self, seconds: float) -> dict[int, float]:
         """Return each table's traffic over what it has at the first snapshot."""

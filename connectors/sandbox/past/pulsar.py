@@ -299,7 +299,7 @@ class PulsarPast:
         tables["claims"] = self._claims(owner, is_up)
         tables["broker_metrics"] = self._broker_metrics(brokers, moment_ms)
         tables["bundle_metrics"] = self._bundle_metrics(tables["bundles"])
-        return PulsarSnapshot.build(of_moment(first.manifest, moment_ms), tables)
+        return PulsarSnapshot.build(of_moment(first.manifest, moment_ms, tables), tables)
 
     def _broker_columns(self, moment_ms: int, owner: Rows, rates: Floats) -> dict[str, Any]:
         brokers, first = len(self._brokers), self._first
