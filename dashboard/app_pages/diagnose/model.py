@@ -44,7 +44,7 @@ def rows_of(diagnosis: Diagnosis) -> pd.DataFrame:
                 "kind": "observed" if cause.effect is None else "proven",
                 "affected": affected_words(cause) or None,
                 "objects": ", ".join(cause.objects[:2]) or ", ".join(cause.keys[:1]),
-                "measured": _value(cause.measured, cause.unit),
+                "measured": _measured(cause),
                 "limit": _value(cause.threshold, cause.unit),
                 **_effect(cause.effect),
                 "code": cause.code,
@@ -105,6 +105,15 @@ def rest_of(effect: Effect) -> str:
     if not effect.after.converges:
         return "never"
     return f"{effect.after.rounds:,}"
+
+
+def _measured(cause: Cause) -> str:
+    """Return the measured value; of a setting, its value now and with the fix: ``0.9 → 0.2``."""
+    now = _value(cause.measured, cause.unit)
+    wanted = cause.fix.wanted.get(next(iter(cause.keys), ""))
+    if cause.objects or cause.measured is None or not isinstance(wanted, int | float):
+        return now
+    return f"{now} → {_value(wanted, cause.unit)}"
 
 
 def _value(value: float | None, unit: str) -> str:

@@ -159,7 +159,9 @@ def _table(diagnosis: Diagnosis) -> None:
         "affected": tables.words("Affected", "Affected clients or data."),
         "fixed": tables.percent("With the fix", "Max deviation from the mean, simulated."),
         "moves": tables.whole("Moves", "Moves with the fix."),
-        "measured": st.column_config.TextColumn("Measured", alignment="right"),
+        "measured": st.column_config.TextColumn(
+            "Measured", help="Of a setting: its value now → with the fix.", alignment="right"
+        ),
         "limit": st.column_config.TextColumn("Limit", alignment="right"),
         "objects": tables.words("Object", width_px=_object_px(rows["objects"].tolist())),
         "back": tables.whole("Returned", "Moves back to a previous broker or node."),

@@ -16,7 +16,7 @@ from core.diagnosis.systems import diagnose
 from core.findings.finding import Cost, Finding, Fix
 from core.findings.verdict import Area, Verdict
 from core.snapshot.store import save_snapshot
-from dashboard.app_pages.diagnose.model import title_of
+from dashboard.app_pages.diagnose.model import rows_of, title_of
 from dashboard.cli.main import run
 
 
@@ -131,6 +131,16 @@ def test_a_fix_with_several_changes_says_so():
     two = replace(cause, fix=Fix(wanted={"a": 0.2, "b": True}))
     assert title_of(two) == "Smoothed usage (2 changes)"
     assert title_of(replace(cause, fix=Fix(wanted={"a": 0.2}))) == "Smoothed usage"
+
+
+def test_a_setting_as_a_cause_is_the_object_with_its_value_now_and_with_the_fix():
+    fix = Fix(wanted={"ratio": 0.2, "shedding": True})
+    cause = replace(proven("smoothed_usage", keys=("ratio", "shedding")), measured=0.9, fix=fix)
+    of_broker = replace(cause, objects=("b-1",))
+    switch = replace(cause, measured=None, keys=("shedding",))
+    rows = rows_of(Diagnosis(causes=(cause, of_broker, switch)))
+    assert rows["objects"].tolist() == ["ratio", "b-1", "shedding"]
+    assert rows["measured"].tolist() == ["0.9 → 0.2", "0.9", "–"]
 
 
 def test_no_headline_is_none_while_something_was_not_tried():
