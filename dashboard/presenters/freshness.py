@@ -168,13 +168,6 @@ def _why(manifest: Manifest) -> str:
     return f"Reasons: {problems_badge(manifest).text}, next to this badge."
 
 
-def _why(manifest: Manifest) -> str:
-    """Return where the reasons of an incomplete snapshot are: on the button next to the badge."""
-    if not manifest.problems:
-        return "No capture problem was recorded."
-    return f"Reasons: {problems_badge(manifest).text}, next to this badge."
-
-
 def _not_counted(uncounted: Mapping[str, int]) -> str:
     parts = [f"{number:,} {why}" for why, number in uncounted.items() if number]
     return f" Bundles not counted: {', '.join(parts)}." if parts else ""

@@ -140,7 +140,7 @@ def test_a_setting_as_a_cause_is_the_object_with_its_value_now_and_with_the_fix(
     switch = replace(cause, measured=None, keys=("shedding",))
     rows = rows_of(Diagnosis(causes=(cause, of_broker, switch)))
     assert rows["objects"].tolist() == ["ratio", "b-1", "shedding"]
-    assert rows["measured"].tolist() == ["0.9 → 0.2", "0.9", "–"]
+    assert rows["measured"].tolist() == ["0.9 → 0.2", "0.9", "\N{EN DASH}"]
 
 
 def test_no_headline_is_none_while_something_was_not_tried():
