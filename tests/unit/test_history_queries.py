@@ -21,6 +21,8 @@ from core.history.queries.query import (
 )
 from core.history.queries.sql import Period, is_local, local_paths
 from core.units import datetime_to_ms
+from dashboard.queries.history import ClusterHistory
+from dashboard.queries.pulsar import broker_load
 
 AT = datetime_to_ms(NOON)
 MINUTE = 60_000
@@ -197,6 +199,23 @@ def test_bundle_is_idle_where_it_has_no_row(store, queries):
     assert alone["rate"].to_pylist() == [6.0, 0.0]
     day = queries.bundle_series("x", minutes, HOUR, 86_400_000)
     assert day["rate"].to_pylist() == [3.0]
+    ways = queries.bundle_series("x", minutes, HOUR, 0, {"out": "msg_throughput_out"})
+    assert ways.to_pydict() == {"at": [AT - MINUTE, AT], "out": [1.0, 0.0]}
+
+
+def test_a_bundle_is_read_from_the_record_where_snapshots_are_saved_for_minutes_only(store):
+    two_minutes(store)
+    load = {"segment": 1, "bundle": "x", "msg_throughput_in": 3.0, "msg_throughput_out": 1.0}
+    lay_down(store, "bundle_loads", [{"taken_at": AT, **load}])
+    moved = event_row(AT, "move", "x", "a", "b")
+    lay_down(store, "events", [moved, event_row(AT, "move", "xy", "a", "b")])
+    history = ClusterHistory(store, CLUSTER, "pulsar", (1,))
+    found = broker_load._bundle_over((history, HOUR, "x"))
+    assert found.times == [NOON], "before its first load it may not have existed"
+    assert found.rates["msg_throughput_in"].tolist() == [3.0]
+    assert [(one.from_broker, one.to_broker) for one in found.moves] == [("a", "b")]
+    assert found.end == NOON
+    assert broker_load._bundle_over((history, HOUR, "idle")) is None
 
 
 def test_movers_count_returns_and_the_shortest_stay(store, events):

@@ -31,6 +31,7 @@ from dashboard.charts.template import WITHIN
 from dashboard.charts.treemap import REST, ROOT, bundle_treemap
 from dashboard.presenters import moves
 from dashboard.presenters.pulsar import bundles
+from dashboard.queries.pulsar.broker_load import RecordedBundle
 
 SNAPSHOT = make_snapshot()
 SETTINGS = effective_settings(SNAPSHOT)
@@ -416,6 +417,18 @@ def test_history_of_a_bundle_marks_every_change_of_owner():
     ]
     assert len(moves.returning(found)) == 1
     assert history_lines(at, series, "bytes/s", events=bundle.events_of(found)).data
+    recorded = RecordedBundle(
+        times=[base - timedelta(hours=6), times[1]],
+        rates={f"msg_throughput_{way}": np.array([5.0, 6.0]) for way in ("in", "out")},
+        moves=[],
+        end=times[1],
+    )
+    at, series, found = bundle.history_series(table, recorded)
+    assert at == [*recorded.times, *times[2:]]
+    assert series[1].values.tolist() == [5.0, 6.0, 3.0, 4.0]
+    assert [move.seen_at for move in found] == times[3:], "the record has the others"
+    at, series, _ = bundle.history_series(pa.table({}), recorded)
+    assert [at, series[0].values.tolist()] == [recorded.times, [5.0, 6.0]]
 
 
 # -- moves -----------------------------------------------------------------------------------------

@@ -250,9 +250,14 @@ class HistoryQueries:
         )
 
     def bundle_series(
-        self, bundle: str, minutes: MinuteRange, period: Period, step_ms: int
+        self,
+        bundle: str,
+        minutes: MinuteRange,
+        period: Period,
+        step_ms: int,
+        measures: Mapping[str, str] = BUNDLE_MEASURES,
     ) -> pa.Table:
-        """Return the load of one bundle over time: ``at``, ``rate``, ``throughput``.
+        """Return the load of one bundle over time: ``at`` and a column a measure.
 
         An idle minute has no row: the sum over a stretch is divided by its minutes.
 
@@ -261,10 +266,11 @@ class HistoryQueries:
             minutes: The recorded ones of the period.
             period: When.
             step_ms: Length of a stretch of time; 0: every minute by itself.
+            measures: SQL over a row of ``bundle_loads`` by name.
         """
         step = max(1, step_ms)
         starts, counts = np.unique(minutes.at_ms // step * step, return_counts=True)
-        columns = ", ".join(f"sum({sql}) AS {name}" for name, sql in BUNDLE_MEASURES.items())
+        columns = ", ".join(f"sum({sql}) AS {name}" for name, sql in measures.items())
         table = self._reader.ask(
             f"SELECT taken_at // $step * $step AS at, {columns} FROM rows "  # noqa: S608  # our own names
             "WHERE bundle = $bundle GROUP BY 1 ORDER BY 1",
@@ -273,12 +279,12 @@ class HistoryQueries:
             step=step,
             bundle=bundle,
         )
-        sums = {name: np.zeros(starts.size) for name in BUNDLE_MEASURES}
+        sums = {name: np.zeros(starts.size) for name in measures}
         if table is not None and starts.size:
             at = np.searchsorted(starts, _times(table["at"]))
-            for name in BUNDLE_MEASURES:
+            for name in measures:
                 sums[name][at] = np.nan_to_num(_floats(table[name]))
-        return pa.table({"at": starts} | {name: sums[name] / counts for name in BUNDLE_MEASURES})
+        return pa.table({"at": starts} | {name: sums[name] / counts for name in measures})
 
 
 def servers_of(store: HistoryStore, system: str) -> ServerLoad:

@@ -1,21 +1,25 @@
-"""Brokers over time, and metrics of saved snapshots, each read once."""
+"""Brokers and a bundle over time, and metrics of saved snapshots, each read once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from core.errors import SnapshotError
+from core.history.queries.query import step_of
 from core.history.queries.sql import Period
 from core.pulsar.liveness import liveness_of
 from core.schemas.pulsar import BROKER_METRICS
 from core.snapshot.store import CachedSnapshot, read_table
 from core.units import ms_to_datetime
+from dashboard.presenters.moves import ObservedMove
 from dashboard.presenters.pulsar.metrics import counters_sentence
 from dashboard.queries.cache import cached
 from dashboard.queries.history import ClusterHistory, history_of
@@ -91,8 +95,7 @@ def brokers_over(
     Returns:
         Time and brokers table, oldest first, about ``MAX_POINTS`` of them.
     """
-    late = entries[0].taken_at - period.start if entries else period.span
-    if late.total_seconds() <= max(_LATE * period.span.total_seconds(), config.collect_every_s):
+    if not _is_late(config, entries, period):
         return broker_history(thinned(entries))
     saved = broker_history(thinned(entries))
     try:
@@ -100,6 +103,93 @@ def brokers_over(
     except SnapshotError:
         return saved  # the History page says why
     return _joined(recorded, saved)
+
+
+def _is_late(config: Config, entries: Sequence[CachedSnapshot], period: Period) -> bool:
+    """Whether the saved snapshots of a period begin so late that the record is read."""
+    late = entries[0].taken_at - period.start if entries else period.span
+    limit_s = max(_LATE * period.span.total_seconds(), config.collect_every_s)
+    return late.total_seconds() > limit_s
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedBundle:
+    """One bundle as recorded, oldest first.
+
+    Attributes:
+        times: From the first minute with load on, aware UTC.
+        rates: Traffic in and out, bytes/s; each has the length of ``times``.
+        moves: Changes of its owner.
+        end: The last recorded minute.
+    """
+
+    times: list[datetime]
+    rates: Mapping[str, NDArray[np.float64]]
+    moves: list[ObservedMove]
+    end: datetime
+
+
+_RECORDED: Final = ("msg_throughput_in", "msg_throughput_out")
+
+
+def _bundle_over(key: tuple[ClusterHistory, Period, str]) -> RecordedBundle | None:
+    history, period, bundle = key
+    minutes = history.minutes(period)
+    if not len(minutes):
+        return None
+    rows = history.queries().bundle_series(
+        bundle, minutes, period, step_of(minutes, MAX_POINTS), {one: one for one in _RECORDED}
+    )
+    rates = {one: rows[one].to_numpy() for one in _RECORDED}
+    busy = np.flatnonzero(sum(rates.values()))
+    if not busy.size:
+        return None
+    # before its first load it may not have existed
+    first = int(busy[0])
+    events = history.events().events(period, kinds=("move",), subject=bundle)
+    moves = [
+        ObservedMove(
+            seen_at=ms_to_datetime(row["taken_at"]),
+            bundle=bundle,
+            from_broker=row["before"] or None,
+            to_broker=row["after"] or None,
+        )
+        for row in reversed(events.to_pylist())
+        if row["subject"] == bundle
+    ]
+    return RecordedBundle(
+        times=[ms_to_datetime(at) for at in rows["at"].to_pylist()[first:]],
+        rates={one: values[first:] for one, values in rates.items()},
+        moves=moves,
+        end=minutes.moment(len(minutes) - 1),
+    )
+
+
+_recorded_bundles = cached(_bundle_over, max_entries=16)
+
+
+def bundle_over(
+    config: Config,
+    cluster: Cluster,
+    entries: Sequence[CachedSnapshot],
+    period: Period,
+    bundle: str,
+) -> RecordedBundle | None:
+    """Return a bundle as recorded; ``None`` if the saved snapshots suffice or nothing is recorded.
+
+    Args:
+        config: The configuration.
+        cluster: Whose.
+        entries: Saved snapshots within the period, oldest first.
+        period: When.
+        bundle: Its name.
+    """
+    if not _is_late(config, entries, period):
+        return None
+    try:
+        return _recorded_bundles((history_of(config, cluster), period, bundle))
+    except SnapshotError:
+        return None  # the History page says why
 
 
 def _joined(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from itertools import pairwise
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,9 @@ from dashboard.charts.lines import LineSeries
 from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.moves import NO_OWNER, ObservedMove, returning
 from dashboard.presenters.pulsar.metrics import METRICS_FROM
+
+if TYPE_CHECKING:
+    from dashboard.queries.pulsar.broker_load import RecordedBundle
 
 Row = dict[str, object]
 Floats = NDArray[np.float64]
@@ -206,16 +210,41 @@ def samples_note(row: Row) -> str:
 
 
 def history_series(
+    history: pa.Table, recorded: RecordedBundle | None = None
+) -> tuple[list[datetime], list[LineSeries], list[ObservedMove]]:
+    """Return times, traffic lines and the changes of owner of one bundle, oldest first.
+
+    Args:
+        history: Of the saved snapshots.
+        recorded: What was recorded from an earlier time on; the saved snapshots follow its end.
+    """
+    saved = _saved_series(history)
+    if recorded is None:
+        return saved
+    times, series, moves = saved
+    later = [at for at, moment in enumerate(times) if moment > recorded.end]
+    lines = {one.name: one.values[later] for one in series}
+    return (
+        [*recorded.times, *(times[at] for at in later)],
+        [
+            LineSeries(name, np.concatenate([recorded.rates[column], lines.get(name, ())]))
+            for name, column in _LINES.items()
+        ],
+        [*recorded.moves, *(move for move in moves if move.seen_at > recorded.end)],
+    )
+
+
+_LINES: Final = {f"traffic {way}": f"msg_throughput_{way}" for way in ("in", "out")}
+
+
+def _saved_series(
     history: pa.Table,
 ) -> tuple[list[datetime], list[LineSeries], list[ObservedMove]]:
-    """Return times, traffic lines and the changes of owner of one bundle, oldest first."""
+    """Return times, traffic lines and the changes of owner in the saved snapshots."""
     if history.num_rows == 0:
         return [], [], []
     times: list[datetime] = history["taken_at"].to_pylist()
-    series = [
-        LineSeries(f"traffic {way}", _column(history, f"msg_throughput_{way}"))
-        for way in ("in", "out")
-    ]
+    series = [LineSeries(name, _column(history, column)) for name, column in _LINES.items()]
     names: list[str] = history["bundle"].to_pylist()
     owners: list[str | None] = history["owner"].to_pylist()
     sources = history["owner_source"].to_pylist()

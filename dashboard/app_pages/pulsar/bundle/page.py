@@ -7,6 +7,7 @@ from datetime import timedelta
 import streamlit as st
 
 from core.errors import InputError, UnknownNameError
+from core.history.queries.sql import Period
 from core.ids import namespace_of, parse_range
 from core.pulsar.owners import REFUSED
 from core.pulsar.served import service_of
@@ -21,9 +22,10 @@ from dashboard.components.pulsar.page import PulsarPage
 from dashboard.components.pulsar.serving import unserved
 from dashboard.presenters.moments import last_span
 from dashboard.presenters.pulsar.bundles import ring_data
+from dashboard.queries.pulsar.broker_load import bundle_over
 from dashboard.queries.pulsar.explanations import likely_destinations
 from dashboard.queries.pulsar.snapshots import bundle_history
-from dashboard.queries.snapshots import span_minutes, thinned, within
+from dashboard.queries.snapshots import thinned, within
 
 
 def missing(snapshot: PulsarSnapshot, name: str) -> None:
@@ -107,8 +109,12 @@ with actions:
         args=([bundle],),
     )
 
-window = thinned(within(page.saved.entries, page.stored.taken_at, SPAN), MAX_POINTS)
-times, series, moves = model.history_series(bundle_history(window, namespace, lower))
+end = page.stored.taken_at
+window = within(page.saved.entries, end, SPAN)
+times, series, moves = model.history_series(
+    bundle_history(thinned(window, MAX_POINTS), namespace, lower),
+    bundle_over(page.config, page.cluster, window, Period(end - SPAN, end), bundle),
+)
 likely = (
     likely_destinations((page.stored, ((bundle, str(owner)),))).get(bundle)
     if owner and not is_bound
@@ -169,4 +175,6 @@ if topics.open:
         view.topics_tab(page, bundle, str(owner or ""))
 if events.open:
     with events:
-        view.events_tab(page, bundle, moves, span_minutes(window))
+        view.events_tab(
+            page, bundle, moves, (end - times[0]).total_seconds() / 60 if times else 0.0
+        )
