@@ -87,11 +87,14 @@ def minutes_after(snapshots, count: int):
 
 
 def moved_to(snapshot, old: str, new: str):
-    tables = dict(snapshot.tables)
-    for name in tables:
-        for column in {"broker", "owner"} & set(tables[name].column_names):
-            values = tables[name][column]
-            renamed = pc.if_else(pc.equal(values, old), new, values)
-            place = tables[name].schema.get_field_index(column)
-            tables[name] = tables[name].set_column(place, tables[name].field(place), renamed)
+    tables = {name: _renamed(table, old, new) for name, table in snapshot.tables.items()}
     return type(snapshot).build(snapshot.manifest, tables)
+
+
+def _renamed(table, old: str, new: str):
+    for column in {"broker", "owner"} & set(table.column_names):
+        values = table[column]
+        renamed = pc.if_else(pc.equal(values, old), new, values)
+        place = table.schema.get_field_index(column)
+        table = table.set_column(place, table.field(place), renamed)
+    return table
