@@ -107,7 +107,12 @@ def test_box_of_changes_lists_every_setting_and_opens_the_one_that_is_picked(sit
     assert_calm(app)
     assert app.multiselect(key=state.SET).value == [f"{HISTORY}=0.9"]
     assert app.session_state[state.VIEW] == "Settings"
-    assert app.selectbox(key=state.SETTING).value == "loadBalancerBandwidthOutResourceWeight"
+    assert app.session_state[state.SETTING] == "loadBalancerBandwidthOutResourceWeight"
+    assert "**loadBalancerBandwidthOutResourceWeight**" in [one.value for one in app.markdown]
+    boxes = [one.placeholder for one in (*app.selectbox, *app.multiselect) if one.placeholder]
+    assert [one for one in boxes if "setting" in one.lower()] == [
+        "Add a change: setting, or KEY=VALUE"
+    ]
     assert "Preview" in [one.label for one in app.button]
 
 

@@ -138,7 +138,7 @@ def add_changes(options: Sequence[str]) -> None:
 
 def settings_tab(page: PulsarPage, examination: Examination) -> None:
     """Show every setting as a table, conflicts first, and the chosen one at its side."""
-    left, right = frame.columns([0.7, 0.3], key="settings")
+    left, right = frame.columns([0.72, 0.28], key="settings")
     with left:
         first = _settings_table(page, examination)
     with right, st.container(border=True):
@@ -187,18 +187,18 @@ def _settings_table(page: PulsarPage, examination: Examination) -> str:
         diagnoses=examination.of_settings,
     )
     columns = {
-        "key": tables.opener("Setting", "_setting_key", choose, width_px=270),
-        "state": tables.status("State", model.STATES, width_px=104),
-        "value": st.column_config.TextColumn("Effective", width=120),
+        "key": tables.opener("Setting", "_setting_key", choose, width_px=308),
+        "state": tables.status("State", model.STATES, width_px=96),
+        "value": st.column_config.TextColumn("Effective", width=146),
         "other": st.column_config.TextColumn(
-            "Default", width=100, help="Shown if different from the effective value."
+            "Default", width=124, help="Shown if different from the effective value."
         ),
         "finding": tables.words("Conflict", width_px=230),
-        "origin": tables.words("Origin", "assumed: not in the snapshot.", width_px=90),
+        "origin": tables.words("Origin", "assumed: not in the snapshot.", width_px=84),
         "dynamic": tables.words(
             "Takes effect",
             "file + restart: after a change of broker.conf and a restart.",
-            width_px=96,
+            width_px=92,
         ),
         "brokers": tables.words("Other values", "Values of single brokers."),
     }
@@ -233,19 +233,10 @@ def one_setting(page: PulsarPage, examination: Examination, first: str) -> None:
         first: Setting that is shown until another is chosen; empty: the shedding strategy.
     """
     settings = page.reading.settings
-    key = st.selectbox(
-        "Setting",
-        list(SETTING_BY_KEY),
-        index=None,
-        key=state.SETTING,
-        bind="query-params",
-        label_visibility="collapsed",
-        filter_mode="contains",
-        placeholder="Select a setting",
-    )
+    key = state.from_address(state.SETTING, SETTING_BY_KEY)
+    state.keep_in_address(state.SETTING, key, default="")
     setting = SETTING_BY_KEY[key or first or _STRATEGY]
-    if not key:
-        st.markdown(f"**{words.plain(setting.key)}**")
+    st.markdown(f"**{words.plain(setting.key)}**")
     st.markdown(words.plain(f"{setting.meaning} {setting.effect}".strip()))
     for number, one in enumerate(model.findings_of(examination.of_settings, setting.key)):
         _conflict(one, number)
@@ -261,7 +252,7 @@ def one_setting(page: PulsarPage, examination: Examination, first: str) -> None:
             "New value",
             key=_NEW,
             placeholder=model.value_words(settings.value(setting.key)),
-            width=180,
+            width=150,
         )
         st.form_submit_button(
             "Add to changes",
