@@ -123,6 +123,11 @@ _TIERS: Final[Mapping[str, CommandEntry]] = {
         "Recompute a sample of hours and days and compare.",
         "trimtab pipeline verify sandbox --hours 5",
     ),
+    "export": CommandEntry(
+        f"{_CLI}.pipeline",
+        "Write hours or days of a cluster to a Parquet or CSV file.",
+        "trimtab pipeline export sandbox --tier hours --kind broker --out hours.parquet",
+    ),
 }
 
 _LEADER: Final[Mapping[str, CommandEntry]] = {

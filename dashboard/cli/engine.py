@@ -57,3 +57,24 @@ def write_tables(out: Path | None, tables: Mapping[str, pa.Table]) -> None:
             f"{out} cannot be written: {exc.strerror}.", hint="Specify another folder."
         ) from exc
     note(f"Complete tables: {out}.")
+
+
+def write_table(out: Path, rows: pa.Table) -> None:
+    """Write a table as Parquet, or as CSV without its lists.
+
+    Raises:
+        InputError: It cannot be written.
+    """
+    from pyarrow import csv  # noqa: PLC0415  # commands start fast
+
+    try:
+        with whole_file(out) as file:
+            if out.suffix == ".csv":
+                plain = [one.name for one in rows.schema if not pa.types.is_list(one.type)]
+                csv.write_csv(rows.select(plain), file)
+            else:
+                pq.write_table(rows, file, compression="zstd")
+    except OSError as exc:
+        raise InputError(
+            f"{out} cannot be written: {exc.strerror}.", hint="Specify another file."
+        ) from exc

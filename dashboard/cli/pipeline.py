@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from core.errors import OpsError
+from core.errors import OpsError, UnknownNameError
+from core.history.store.layout import HistoryError
 from core.history.store.reading import between
 from core.units import datetime_to_ms, format_bytes, ms_to_datetime, pluralize
 from dashboard import services
-from dashboard.cli.engine import is_spark, spark_session
+from dashboard.cli.engine import is_spark, spark_session, write_table
 from dashboard.cli.history import From, To, Uri
 from dashboard.cli.history.moments import span
 from dashboard.cli.history.recorded import CommandHistory, as_iso
@@ -21,6 +23,7 @@ from dashboard.cli.output import (
     EXIT_INCOMPLETE,
     EXIT_REFUSED,
     Answer,
+    UsageFaultError,
     emit,
     note,
     print_line,
@@ -38,6 +41,8 @@ Clusters = Annotated[
     list[str] | None,
     typer.Argument(metavar="CLUSTER...", help="Cluster names in the history; default: all."),
 ]
+
+_FORMATS: Final = (".parquet", ".csv")
 
 Engine = Annotated[
     str | None,
@@ -169,6 +174,65 @@ def verify(
 
     is_wrong = any(one["differences"] for one in outcomes)
     return emit(Answer(body, show, EXIT_INCOMPLETE if is_wrong else EXIT_DONE), as_json=as_json)
+
+
+@app.command("export")
+def export_(
+    cluster: Annotated[str, typer.Argument(metavar="CLUSTER", help="Cluster name in the history.")],
+    out: Annotated[Path, typer.Option(help="File to create: NAME.parquet or NAME.csv.")],
+    tier: Annotated[str, typer.Option(help="hours or days.")] = "days",
+    kinds: Annotated[
+        list[str] | None,
+        typer.Option("--kind", metavar="KIND", help="Only brokers: broker; default: all."),
+    ] = None,
+    from_time: From = None,
+    to_time: To = None,
+    uri: Uri = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Write hours or days of a cluster to a Parquet or CSV file.
+
+    CSV has no histograms.
+    """
+    from core.history.tiers import reading  # noqa: PLC0415  # commands start fast
+    from core.history.tiers.registry import TIERS  # noqa: PLC0415  # the same
+
+    tiers = {one.name: one for one in TIERS}
+    for name, value, known in (("tier", tier, list(tiers)), ("format", out.suffix, _FORMATS)):
+        if value not in known:
+            error = UnknownNameError.of(name, value, known)
+            raise UsageFaultError(error.message, hint=error.hint)
+    if out.exists():
+        raise UsageFaultError(f"{out} already exists.", hint="Specify a new file.")
+    past = CommandHistory.of(uri, config)
+    known_clusters = sorted({*past.store.clusters(), *reading.tier_clusters(past.store)})
+    if cluster not in known_clusters:
+        raise UnknownNameError.of("recorded cluster", cluster, known_clusters)
+    only = between(*span(from_time, to_time, services.now()))
+    rows = reading.exported(past.store, tiers[tier], cluster, only, kinds or ())
+    if not rows.num_rows:
+        raise HistoryError(
+            f"The {tier} of {cluster} have no such rows.",
+            hint=f"Run: trimtab pipeline status {cluster}",
+        )
+    write_table(out, rows)
+    size = out.stat().st_size
+    body = {
+        "cluster": cluster,
+        "tier": tier,
+        "export": str(out),
+        "rows": rows.num_rows,
+        "bytes": size,
+    }
+
+    def show() -> None:
+        print_line(
+            f"{out}: {pluralize(rows.num_rows, 'row')} of the {tier} of {cluster}, "
+            f"{format_bytes(size)}."
+        )
+
+    return emit(Answer(body, show), as_json=as_json)
 
 
 def _rolled_up(

@@ -598,6 +598,10 @@ def _recorded() -> dict[str, list[str | Line]]:
         "pipeline status": ["", "prod", "nowhere"],
         "pipeline run": ["", "prod", "nowhere"],
         "pipeline backfill": ["prod", f"prod {bounds}", "prod --from later", "nowhere"],
+        "pipeline export": [
+            *("prod --out {out}.csv", "prod --tier weeks --out {out}.csv", "prod --out {out}.xls"),
+            "nowhere --out {out}.csv",
+        ],
         "pipeline verify": ["", "prod --hours 2 --seed 3", "prod --hours 0", "nowhere"],
         "backtest": [
             "--grid grid.json --out {out}",

@@ -69,7 +69,9 @@ def test_trends_leave_out_minutes_that_came_after_they_were_counted(
     earlier = RecordScope(clusters=scope.clusters, end=last - timedelta(minutes=5))
     here = trends_here(past, request, earlier, NoProgress())
     counted = recorded_of(past, earlier)
-    monkeypatch.setattr("core.spark.jobs.trends.recorded_of", lambda _store, _scope: counted)
+    monkeypatch.setattr(
+        "core.spark.jobs.trends.recorded_of", lambda _store, _scope, _period: counted
+    )
     assert_same(trends_on_spark(spark, past, request, scope, NoProgress()).tables(), here.tables())
     hot = here.hot.to_pylist()
     assert hot

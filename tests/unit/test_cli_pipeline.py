@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
+import pyarrow.parquet as pq
 import pytest
 from history_rows import CLUSTER, recorded, store_in
 from history_worlds import pulsar_minutes
@@ -218,3 +220,36 @@ def test_minutes_that_wait_for_spark_are_not_deleted_for_their_age(store) -> Non
     pipeline.roll_up(store, CLUSTER, datetime_to_ms(now))
     done = keep_in_order(store, CLUSTER, limits, now, Pipeline(engine="spark"))
     assert done.days == ("2026-11-21",)
+
+
+def test_tiers_are_exported_as_parquet_and_csv(store, tmp_path, capsys) -> None:
+    answer(capsys, "run")
+    parquet, csv = tmp_path / "hours.parquet", tmp_path / "days.csv"
+    hours = answer(capsys, "export", CLUSTER, "--tier", "hours", "--out", str(parquet))
+    rows = pq.read_table(parquet)
+    assert (hours["rows"], hours["tier"]) == (rows.num_rows, "hours")
+    assert {"msg_throughput_bins", "msg_throughput_p95"} <= set(rows.column_names)
+    assert "request_rate_mean" not in rows.column_names
+    days = answer(capsys, "export", CLUSTER, "--kind", "broker", "--out", str(csv))
+    lines = csv.read_text().splitlines()
+    assert len(lines) == days["rows"] + 1
+    assert "msg_throughput_p95" in lines[0]
+    assert "bins" not in lines[0]
+    assert stat.S_IMODE(csv.stat().st_mode) == stat.S_IMODE(parquet.stat().st_mode)
+    again = answer(capsys, "export", CLUSTER, "--out", str(csv), code=2)
+    assert "already exists" in again["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--tier", "weeks", "--out", "a.csv"), 2, "weeks"),
+        (("--out", "a.xls"), 2, ".xls"),
+        (("--out", "a.csv"), 1, "no such rows"),
+        (("--out", "a.csv", "--kind", "it's"), 1, "no such rows"),
+    ],
+)
+def test_an_export_of_nothing_creates_no_file(store, capsys, arguments, code, message) -> None:
+    refused = answer(capsys, "export", CLUSTER, *arguments, code=code)
+    assert message in refused["error"]["message"]
+    assert not list(Path.cwd().glob("a.*"))

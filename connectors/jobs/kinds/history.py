@@ -81,7 +81,11 @@ def _trends(context: JobContext, job: ScopedRequest) -> JobAnswer:
             "hot": "Bundles and tables with the most load, and their share of the cluster.",
             "namespaces": "Topics and throughput per bundle, by namespace.",
         },
-        facts={"period": request.period, "rows": found.trends.num_rows},
+        facts={
+            "period": request.period,
+            "source": found.source,
+            "rows": found.trends.num_rows,
+        },
     )
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 
 from core.history.analysis.requests import Period, RecordScope, TrendsRequest
 from core.history.analysis.trends.answer import RecordedMinutes, Trends, answer
-from core.history.analysis.trends.job import recorded_of, with_cluster
+from core.history.analysis.trends.job import recorded_of, trends_of_tiers, with_cluster
 from core.history.analysis.trends.registry import TRENDS_OF, subjects_of
 from core.history.analysis.trends.subject import TrendSubject
 from core.history.analysis.trends.tables import LAST_OF_CLUSTERS, OF_CLUSTERS
@@ -22,6 +22,7 @@ from core.snapshot.record import CLUSTER, DAY
 from core.spark.jobs.history import recorded_rows
 from core.spark.lift import Kernel, lift
 from core.spark.progress import followed
+from core.units import ms_to_datetime
 
 if TYPE_CHECKING:
     from core.history.store.store import HistoryStore
@@ -59,16 +60,19 @@ def trends_on_spark(
         UnknownNameError, HistoryError: See there.
         JobStoppedError: A stop was requested.
     """
-    recorded = recorded_of(store, scope)
-    systems = {one.system for one in recorded.values()}
-    trends, lasts = [], []
+    recorded = recorded_of(store, scope, request.period)
+    systems = {one.system for one in recorded.values() if one.taken_at.size}
+    trends, lasts = trends_of_tiers(store, request, recorded)
     for subject in (one for system in sorted(systems) for one in subjects_of(system)):
         if subject.name not in request.subjects:
             continue
         own = {
-            name: one for name, one in recorded.items() if subject in TRENDS_OF[one.system].subjects
+            name: one
+            for name, one in recorded.items()
+            if one.taken_at.size and subject in TRENDS_OF[one.system].subjects
         }
-        span = (tuple(sorted(own)), scope.start, scope.end)
+        first = min(int(one.taken_at[0]) for one in own.values())
+        span = (tuple(sorted(own)), ms_to_datetime(first), scope.end)
         with followed(spark, progress, f"trends of {subject.name}"):
             rows = recorded_rows(spark, store, subject.rows, subject.columns, span)
             rows = rows.withColumn("share", _share(subject.shared_by))

@@ -75,7 +75,11 @@ def trends(
         found = trends_here(past.store, request, scope, STATUS)
     tables = found.tables()
     write_tables(out, tables)
-    body: dict[str, Any] = {"answer": found.sentence, "period": request.period}
+    body: dict[str, Any] = {
+        "answer": found.sentence,
+        "period": request.period,
+        "source": found.source,
+    }
     body |= {name: one.to_pylist() for name, one in tables.items()}
     return emit(Answer(body, lambda: _show_trends(found)), as_json=as_json)
 

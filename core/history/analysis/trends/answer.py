@@ -43,6 +43,8 @@ class Trends:
         hot: Table of :data:`HOT`.
         namespaces: Table of :data:`NAMESPACES`.
         sentence: In words.
+        source: The coarsest records that answer it: ``minutes``, ``hours``, ``days``, or two of
+            them.
     """
 
     trends: pa.Table
@@ -51,6 +53,7 @@ class Trends:
     hot: pa.Table
     namespaces: pa.Table
     sentence: str
+    source: str = "minutes"
 
     def tables(self) -> dict[str, pa.Table]:
         """Return the tables by name."""
@@ -64,27 +67,27 @@ class RecordedMinutes:
 
     Attributes:
         system: Name of its system, one that has trends.
-        taken_at: ms, ascending.
+        taken_at: ms, ascending; without those of periods that a tier answers.
         names: Of subjects, by kind and by the identifier that rows have.
+        rolled_up: Minutes of the periods that a tier answers, by their start, ms.
+        snapshots: Recorded ones, in minutes and tiers.
     """
 
     system: str
     taken_at: Ints = field(compare=False)
     names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    rolled_up: Mapping[int, int] = field(default_factory=dict)
+    snapshots: int = 0
 
     def per_period(self, period: Period) -> dict[int, int]:
         """Return the count of each period, by its start."""
         size = PERIOD_MS[period]
         starts, counts = np.unique(self.taken_at // size * size, return_counts=True)
-        return dict(zip(starts.tolist(), counts.tolist(), strict=True))
+        return {**self.rolled_up, **dict(zip(starts.tolist(), counts.tolist(), strict=True))}
 
     def within(self, rows: pa.Table) -> pa.Table:
-        """Leave out rows of minutes that came after these were counted."""
-        if not self.taken_at.size:
-            return rows.slice(0, 0)
-        first, last = int(self.taken_at[0]), int(self.taken_at[-1])
-        at = rows["taken_at"]
-        return rows.filter(pc.and_(pc.greater_equal(at, first), pc.less_equal(at, last)))
+        """Leave out rows of other minutes: they came later, or a tier answers them."""
+        return rows.filter(pc.is_in(rows["taken_at"], value_set=pa.array(self.taken_at)))
 
 
 def answer(
@@ -118,14 +121,24 @@ def answer(
         parts["hot"].append(_hot(mine, cluster, counts, topics))
     gaps = pa.concat_tables([GAPS.empty_table(), *parts["gaps"]])
     hot = pa.concat_tables([HOT.empty_table(), *parts["hot"]])
+    source = _source(recorded, period)
     return Trends(
         trends=whole,
         gaps=gaps,
         movers=pa.concat_tables([MOVERS.empty_table(), *parts["movers"]]),
         hot=hot,
         namespaces=_namespaces(last),
-        sentence=_sentence(recorded, gaps, hot),
+        sentence=_sentence(recorded, gaps, hot, source),
+        source=source,
     )
+
+
+def _source(recorded: Mapping[str, RecordedMinutes], period: Period) -> str:
+    is_used = {
+        f"{period}s": any(one.rolled_up for one in recorded.values()),
+        "minutes": any(one.taken_at.size for one in recorded.values()),
+    }
+    return " and ".join(name for name, is_one in is_used.items() if is_one)
 
 
 def _named(rows: pa.Table, recorded: Mapping[str, RecordedMinutes]) -> pa.Table:
@@ -334,9 +347,12 @@ def _namespaces(last: pa.Table) -> pa.Table:
     )
 
 
-def _sentence(recorded: Mapping[str, RecordedMinutes], gaps: pa.Table, hot: pa.Table) -> str:
-    snapshots = sum(one.taken_at.size for one in recorded.values())
-    words = [f"{pluralize(len(recorded), 'cluster')}, {pluralize(snapshots, 'recorded snapshot')}"]
+def _sentence(
+    recorded: Mapping[str, RecordedMinutes], gaps: pa.Table, hot: pa.Table, source: str
+) -> str:
+    snapshots = sum(one.snapshots for one in recorded.values())
+    read = f"{pluralize(snapshots, 'recorded snapshot')}, from {source}"
+    words = [f"{pluralize(len(recorded), 'cluster')}, {read}"]
     worst = gaps.sort_by([("deviation_max", "descending")]).slice(0, 1).to_pylist()
     if worst and worst[0]["deviation_max"] is not None:
         one = worst[0]

@@ -133,6 +133,9 @@ def _tables(
     yield "trends", table_day(rows, period, recorded)
 
 
+_TIER_RATES: Final = ("request_rate", "read_rate", "write_rate")
+
+
 def _requests(rate: float) -> str:
     return format_per_s(rate, "op")
 
@@ -149,6 +152,11 @@ PEGASUS: Final = SystemTrends(
             flow="request_rate",
             flow_words=_requests,
             is_server=True,
+            tier_measures={
+                **{name: name for name in (*_TIER_RATES, "memory_mb")},
+                "replicas": "replica_count",
+                "primaries": "primary_count",
+            },
         ),
         TrendSubject(
             name="tables",
@@ -160,6 +168,7 @@ PEGASUS: Final = SystemTrends(
             flow_words=_requests,
             shared_by="app_id",
             names=table_names,
+            tier_measures={name: name for name in _TIER_RATES},
         ),
     ),
     minute_rows="nodes",

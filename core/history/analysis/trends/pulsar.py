@@ -144,6 +144,11 @@ PULSAR: Final = SystemTrends(
             flow="msg_throughput",
             flow_words=format_bytes_per_s,
             is_server=True,
+            tier_measures={
+                **{name: name for name in ("msg_throughput", "msg_rate", "usage")},
+                "bundles": "bundle_count",
+                "topics": "topic_count",
+            },
         ),
         TrendSubject(
             name="bundles",
@@ -155,6 +160,7 @@ PULSAR: Final = SystemTrends(
             flow_words=format_bytes_per_s,
             shared_by="bundle",
             is_headline=True,
+            tier_measures={name: name for name in ("msg_throughput", "msg_rate")},
         ),
     ),
     minute_rows="brokers",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -35,6 +35,7 @@ class TrendSubject:
         shared_by: Column by which a day is divided among tasks; empty: it is not.
         names: Returns names by the identifier that rows have; ``None`` if it is the name.
         is_headline: The busiest one stands in the answer's sentence.
+        tier_measures: Measures that hours and days have, by their name there.
     """
 
     name: str
@@ -48,6 +49,7 @@ class TrendSubject:
     shared_by: str = ""
     names: Callable[[HistoryStore, str], Mapping[str, str]] | None = None
     is_headline: bool = False
+    tier_measures: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
