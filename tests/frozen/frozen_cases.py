@@ -42,6 +42,7 @@ NOT_ANSWERED: Final[Mapping[str, str]] = {
     "leader record": "listens to ZooKeeper, until Ctrl-C",
     "alerts test": "sends a message",
     "check": "speaks to every endpoint",
+    "pipeline export": "the minutes of the fixed moment are in an hour that has not ended",
 }
 """Commands of which only help and refusals are frozen, with the reason."""
 
