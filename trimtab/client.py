@@ -6,18 +6,17 @@ Example:
     >>> client.owners("prod", only_problems=True).bundles.to_pandas()  # doctest: +SKIP
 
 Every operation is a method of its name: the cluster, the fields of its request, and where it can
-assume them ``set`` and ``release``. The API token is that of ``TRIMTAB_TOKEN``, or of the file that
+assume them ``set`` and ``release``. Its answer has the JSON as ``body``, and its tables as Arrow
+tables. The API token is that of ``TRIMTAB_TOKEN``, or of the file that
 ``TRIMTAB_TOKEN_FILE`` names.
 """
 
 from __future__ import annotations
 
-import inspect
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import quote, urlsplit
 
 import msgspec
@@ -32,10 +31,25 @@ from core.errors import (
     UnreachableError,
 )
 from core.operations.operation import Operation, R
-from core.operations.registry import MODULES, operations
+from core.operations.registry import operation_named
 from core.operations.sent import MEDIA_TYPE, SentAnswer, arrow_table, unpacked
 from core.request import Request, params_of, parse
+from trimtab.answers import (
+    Answered,
+    BalanceAnswered,
+    DiagnoseAnswered,
+    DrillAnswered,
+    HealthAnswered,
+    OwnersAnswered,
+)
 from trimtab.token import token_of_environment
+
+if TYPE_CHECKING:  # a client starts without the operations' kernels
+    from core.operations.lookup import LookupJson
+    from core.operations.place import PlacedJson
+    from core.operations.shed import SheddingJson
+    from core.operations.simulate import SimulatedJson
+    from core.operations.tenants import TenantsJson
 
 __all__ = ["Answered", "Client", "ServerRefusalError"]
 
@@ -56,48 +70,6 @@ class ServerRefusalError(OpsError):
         super().__init__(message, hint=hint, status=status)
         self.code = code  # type: ignore[misc]  # the server's own code tells more
         self.status = status
-
-
-class Answered:
-    """The answer of an operation.
-
-    The tables of the answer are attributes, as Arrow tables; so are the other keys of its JSON.
-
-    Attributes:
-        body: The JSON object.
-        tables: The tables by name.
-        snapshot_id: Id of the snapshot.
-        taken_at: Time of the snapshot.
-        sent: The answer as it was sent, with the text for people.
-    """
-
-    def __init__(self, sent: SentAnswer, snapshot_id: str, taken_at: datetime) -> None:
-        self.sent = sent
-        self.body: Mapping[str, Any] = sent.body
-        self.snapshot_id = snapshot_id
-        self.taken_at = taken_at
-
-    @cached_property
-    def tables(self) -> Mapping[str, pa.Table]:
-        """The tables by name."""
-        return {name: arrow_table(content) for name, content in self.sent.tables.items()}
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        if name in self.sent.tables:
-            return self.tables[name]
-        if name in self.body:
-            return self.body[name]
-        known = ", ".join(sorted({*self.sent.tables, *self.body}))
-        raise AttributeError(f"The answer has no {name}; it has {known}.")
-
-    def __dir__(self) -> Iterable[str]:
-        return [*super().__dir__(), *self.sent.tables, *self.body]
-
-    def __repr__(self) -> str:
-        names = ", ".join(sorted({*self.sent.tables, *self.body}))
-        return f"<Answer of {self.taken_at:%Y-%m-%d %H:%M:%S} UTC: {names}>"
 
 
 class _Bearer(requests.auth.AuthBase):
@@ -140,8 +112,10 @@ class Client:
         *,
         settings: Sequence[str] = (),
         release: str | None = None,
-    ) -> Answered:
+    ) -> Answered[dict[str, Any]]:
         """Return the answer of an operation, from the newest snapshot of a cluster.
+
+        The method of the operation returns the same with its types.
 
         Args:
             operation: The operation.
@@ -153,6 +127,256 @@ class Client:
             ServerRefusalError: The server refuses, or a job has to compute the answer.
             RemoteError: It cannot be reached, or does not answer.
         """
+        return Answered(*self._sent(operation, cluster, request, settings, release))
+
+    def balance(
+        self,
+        cluster: str,
+        *,
+        policy: Literal["app", "cluster"] | None = None,
+        settings: Sequence[str] = (),
+        rounds: int = 100,
+        seed: int | None = None,
+    ) -> BalanceAnswered:
+        """Return the rounds of the Pegasus balancer.
+
+        Args:
+            cluster: Name of the cluster.
+            policy: Balance by table or over the cluster; ``None``: as the cluster is set.
+            settings: Switches to assume, as ``KEY=JSON``.
+            rounds: Number of rounds; 0: until convergence.
+            seed: Seed of the choice among equal disks; ``None``: the first disk.
+        """
+        fields = {"policy": policy, "settings": settings, "rounds": rounds, "seed": seed}
+        return BalanceAnswered(*self._answer_to("balance", cluster, fields))
+
+    def diagnose(
+        self,
+        cluster: str,
+        *,
+        broker: str | None = None,
+        bundle: str | None = None,
+        node: str | None = None,
+        seconds: float = 0.0,
+    ) -> DiagnoseAnswered:
+        """Return the causes of uneven load, each proven by simulation.
+
+        Args:
+            cluster: Name of the cluster.
+            broker: Broker to explain; at most one of broker, bundle and node.
+            bundle: Bundle to explain.
+            node: Pegasus node or partition to explain.
+            seconds: Time limit of the simulations; 0: 30.
+        """
+        fields = {"broker": broker, "bundle": bundle, "node": node, "seconds": seconds}
+        return DiagnoseAnswered(*self._answer_to("diagnose", cluster, fields))
+
+    def drill(
+        self,
+        cluster: str,
+        *,
+        only: Sequence[str] = (),
+        brokers: bool = True,
+        domains: bool = True,
+        hot_threshold: float = 0.85,
+        seed: int = 1,
+        set: Sequence[str] = (),  # noqa: A002  # as the option is named
+        release: str | None = None,
+    ) -> DrillAnswered:
+        """Return the failure of each broker, failure domain or node.
+
+        Args:
+            cluster: Name of the cluster.
+            only: Brokers, failure domains or nodes to fail; none: all.
+            brokers: Whether each broker fails.
+            domains: Whether each failure domain fails.
+            hot_threshold: Usage above which a broker is hot, ratio.
+            seed: Seed of all random draws.
+            set: Settings to assume, as ``KEY=VALUE``.
+            release: Release to assume.
+        """
+        fields = {
+            "only": only,
+            "brokers": brokers,
+            "domains": domains,
+            "hot_threshold": hot_threshold,
+            "seed": seed,
+        }
+        return DrillAnswered(*self._answer_to("drill", cluster, fields, set, release))
+
+    def health(
+        self,
+        cluster: str,
+        *,
+        target: Literal["cluster", "vivo", "tight", "transfer"] = "cluster",
+    ) -> HealthAnswered:
+        """Return the findings of a cluster, and how even its load is.
+
+        Args:
+            cluster: Name of the cluster.
+            target: Temporary target; ``cluster``: that of the configuration.
+        """
+        return HealthAnswered(*self._answer_to("health", cluster, {"target": target}))
+
+    def lookup(self, cluster: str, *, topic: str) -> Answered[LookupJson]:
+        """Return the bundle and the owner of a topic."""
+        return Answered(*self._answer_to("lookup", cluster, {"topic": topic}))
+
+    def owners(
+        self, cluster: str, *, namespace: str | None = None, only_problems: bool = False
+    ) -> OwnersAnswered:
+        """Return owners, sessions and ownership problems.
+
+        Args:
+            cluster: Name of the cluster.
+            namespace: Only this namespace, ``TENANT/NAMESPACE``.
+            only_problems: Only bundles with an ownership problem.
+        """
+        fields = {"namespace": namespace, "only_problems": only_problems}
+        return OwnersAnswered(*self._answer_to("owners", cluster, fields))
+
+    def place(
+        self,
+        cluster: str,
+        *,
+        bundle: str,
+        strategy: str | None = None,
+        candidates: str | None = None,
+        filters: bool = True,
+        non_persistent: bool | None = None,
+        set: Sequence[str] = (),  # noqa: A002  # as the option is named
+        release: str | None = None,
+    ) -> Answered[PlacedJson]:
+        """Return the placement candidates of a bundle.
+
+        Args:
+            cluster: Name of the cluster.
+            bundle: The bundle, ``TENANT/NAMESPACE/0xLOW_0xHIGH``.
+            strategy: Placement strategy; ``None``: the active one.
+            candidates: Brokers to choose from, as ``A,B``; ``None``: all.
+            filters: Whether the broker filters apply first.
+            non_persistent: Kind of the bundle's topics; ``None``: as in the snapshot.
+            set: Settings to assume, as ``KEY=VALUE``.
+            release: Release to assume.
+        """
+        fields = {
+            "bundle": bundle,
+            "strategy": strategy,
+            "candidates": candidates,
+            "filters": filters,
+            "non_persistent": non_persistent,
+        }
+        return Answered(*self._answer_to("place", cluster, fields, set, release))
+
+    def shed(
+        self,
+        cluster: str,
+        *,
+        strategy: str | None = None,
+        rounds: int = 1,
+        strategy_only: bool = False,
+        recently_unloaded: Sequence[str] = (),
+        set: Sequence[str] = (),  # noqa: A002  # as the option is named
+        release: str | None = None,
+    ) -> Answered[SheddingJson]:
+        """Return the next shedding rounds, with the reason of each verdict.
+
+        Args:
+            cluster: Name of the cluster.
+            strategy: Shedding strategy; ``None``: the active one.
+            rounds: Number of rounds, all on the same load.
+            strategy_only: Whether the load manager's checks are skipped.
+            recently_unloaded: Bundles in their grace period.
+            set: Settings to assume, as ``KEY=VALUE``.
+            release: Release to assume.
+        """
+        fields = {
+            "strategy": strategy,
+            "rounds": rounds,
+            "strategy_only": strategy_only,
+            "recently_unloaded": recently_unloaded,
+        }
+        return Answered(*self._answer_to("shed", cluster, fields, set, release))
+
+    def simulate(
+        self,
+        cluster: str,
+        *,
+        shedding: str | None = None,
+        placement: str | None = None,
+        rounds: int = 60,
+        added: Sequence[str] = (),
+        failed: Sequence[str] = (),
+        removed: Sequence[str] = (),
+        failed_domains: Sequence[str] = (),
+        seed: int = 1,
+        recently_unloaded: Sequence[str] = (),
+        set: Sequence[str] = (),  # noqa: A002  # as the option is named
+        release: str | None = None,
+    ) -> Answered[SimulatedJson]:
+        """Return the balancer's rounds to convergence.
+
+        Args:
+            cluster: Name of the cluster.
+            shedding: Shedding strategy; ``None``: the active one.
+            placement: Placement strategy; ``None``: the active one.
+            rounds: Max number of rounds.
+            added: Brokers to add first.
+            failed: Brokers that fail first.
+            removed: Brokers to shut down first.
+            failed_domains: Failure domains that fail first.
+            seed: Seed of all random draws.
+            recently_unloaded: Bundles in their grace period.
+            set: Settings to assume, as ``KEY=VALUE``.
+            release: Release to assume.
+        """
+        fields = {
+            "shedding": shedding,
+            "placement": placement,
+            "rounds": rounds,
+            "added": added,
+            "failed": failed,
+            "removed": removed,
+            "failed_domains": failed_domains,
+            "seed": seed,
+            "recently_unloaded": recently_unloaded,
+        }
+        return Answered(*self._answer_to("simulate", cluster, fields, set, release))
+
+    def tenants(self, cluster: str) -> Answered[TenantsJson]:
+        """Return the traffic and limits of each tenant."""
+        return Answered(*self._answer_to("tenants", cluster, {}))
+
+    def _answer_to(
+        self,
+        name: str,
+        cluster: str,
+        fields: Mapping[str, Any],
+        settings: Sequence[str] = (),
+        release: str | None = None,
+    ) -> tuple[SentAnswer, str, datetime]:
+        """Return the answer of the operation of a name to a request of these fields.
+
+        Raises:
+            InputError: A field does not fit.
+            ServerRefusalError: The server refuses, or a job has to compute the answer.
+            RemoteError: It cannot be reached, or does not answer.
+        """
+        operation = operation_named(name)
+        many = {one.name for one in params_of(operation.request) if one.is_many}
+        values = {name: tuple(one) if name in many else one for name, one in fields.items()}
+        request = parse(operation.request, values)
+        return self._sent(operation, cluster, request, settings, release)
+
+    def _sent(
+        self,
+        operation: Operation[R, Any],
+        cluster: str,
+        request: R,
+        settings: Sequence[str],
+        release: str | None,
+    ) -> tuple[SentAnswer, str, datetime]:
+        """Return an answer with the id and the time of its snapshot."""
         query = {**_query(request), "set": list(settings), "release": release}
         path = f"{operation.name}/{quote(cluster, safe='')}"
         response = self._send("GET", path, query, accept=MEDIA_TYPE)
@@ -169,16 +393,7 @@ class Client:
             taken_at = datetime.fromisoformat(response.headers["Trimtab-Snapshot-Taken-At"])
         except (msgspec.MsgspecError, KeyError, ValueError) as exc:
             raise self._strange(response) from exc
-        return Answered(sent, response.headers.get("Trimtab-Snapshot-Id", ""), taken_at)
-
-    def __getattr__(self, name: str) -> Any:
-        operation = operations().get(name.replace("_", "-")) if name in _METHODS else None
-        if operation is None:
-            raise AttributeError(f"Trimtab has no operation {name}; it has {', '.join(_METHODS)}.")
-        return _Method(self, operation)
-
-    def __dir__(self) -> Iterable[str]:
-        return [*super().__dir__(), *_METHODS]
+        return sent, response.headers.get("Trimtab-Snapshot-Id", ""), taken_at
 
     # -- what there is -------------------------------------------------------------------------
 
@@ -377,49 +592,6 @@ class _Problem(msgspec.Struct):
     detail: str
     code: str
     hint: str = ""
-
-
-class _Method:
-    """An operation as a method of a client."""
-
-    def __init__(self, client: Client, operation: Operation[Any, Any]) -> None:
-        self._client = client
-        self._operation = operation
-        self.__name__ = operation.name.replace("-", "_")
-        self.__doc__ = inspect.cleandoc(operation.help)
-        self.__signature__ = _signature(operation)
-
-    def __call__(
-        self,
-        cluster: str,
-        *,
-        set: Sequence[str] = (),  # noqa: A002  # as the parameter is named
-        release: str | None = None,
-        **fields: Any,
-    ) -> Answered:
-        many = {one.name for one in params_of(self._operation.request) if one.is_many}
-        values = {name: tuple(one) if name in many else one for name, one in fields.items()}
-        request = parse(self._operation.request, values)
-        return self._client.answer(self._operation, cluster, request, settings=set, release=release)
-
-
-_METHODS: Final = tuple(name.replace("-", "_") for name in MODULES)
-
-
-def _signature(operation: Operation[Any, Any]) -> inspect.Signature:
-    """Return the parameters of a method, for help and completion."""
-    empty = inspect.Parameter.empty
-    fields = [
-        inspect.Parameter(
-            one.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=empty if one.default is msgspec.NODEFAULT else one.default,
-            annotation=one.type,
-        )
-        for one in params_of(operation.request)
-    ]
-    cluster = inspect.Parameter("cluster", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=str)
-    return inspect.Signature([cluster, *fields], return_annotation=Answered)
 
 
 def _query(request: Request) -> dict[str, Any]:

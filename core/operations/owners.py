@@ -58,8 +58,8 @@ class OwnersJson(TypedDict):
     spread: str
     counts: Mapping[str, int]
     bundles: list[dict[str, Any]]
-    sessions: pa.Table
-    namespaces: pa.Table
+    sessions: list[dict[str, Any]]
+    namespaces: list[dict[str, Any]]
     notes: Sequence[str]
     elsewhere: str | None
 
@@ -89,8 +89,8 @@ class Owners(Answer):
             "spread": spread_sentence(self.namespaces),
             "counts": self.found.counts,
             "bundles": [self._bundle(row) for row in self.bundles.to_pylist()],
-            "sessions": self.found.sessions,
-            "namespaces": self.namespaces,
+            "sessions": self.found.sessions.to_pylist(),
+            "namespaces": self.namespaces.to_pylist(),
             "notes": self.found.notes,
             "elsewhere": self.elsewhere or None,
         }

@@ -37,4 +37,4 @@ def operation_named(name: str) -> Operation[Any, Any]:
     """
     if name not in MODULES:
         raise UnknownNameError.of("operation", name, MODULES)
-    return operations()[name]
+    return operation_in(MODULES[name])

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import re
+import subprocess
+import sys
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
+from typing import ForwardRef, get_args, get_origin, get_type_hints, is_typeddict
 
+import msgspec
+import pyarrow as pa
 import pytest
 from fleet_builder import make_snapshot
 from limits import RateLimitItemPerMinute
+from pegasus_snapshots import generated
 from served import served
 from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse, RedirectResponse
@@ -19,6 +29,7 @@ from starlette.routing import Route
 from connectors.access.users import UserFile
 from core.errors import ComputeError, ForbiddenError, InputError, OpsError, UnreachableError
 from core.operations.registry import operations
+from core.request import params_of
 from core.snapshot.store import SnapshotStore, load_snapshot
 from dashboard.api import resource, routes
 from dashboard.cli.main import run
@@ -58,24 +69,146 @@ def test_an_answer_has_its_tables_and_values(site):
     assert owners.bundles.schema.equals(
         operations()["owners"].schemas["bundles"], check_metadata=True
     )
-    assert owners.answer == owners.body["answer"]
+    assert sum(owners.body["counts"].values()) == 64
     assert owners.snapshot_id == site.stored.snapshot_id
     assert owners.taken_at == site.stored.taken_at
-    assert "counts" in dir(owners)
-    with pytest.raises(AttributeError, match="bundles"):
+    assert "bundles" in dir(owners)
+    assert "bundles, counts" in repr(owners)
+    with pytest.raises(AttributeError, match="no table bundels; its tables: bundles, sessions"):
         _ = owners.bundels
+    with pytest.raises(AttributeError, match="its tables: none"):
+        _ = Client(site.url).tenants("fleet").tenants
+    assert copy.copy(owners).bundles is owners.bundles
 
 
-def test_every_operation_is_a_method_with_the_fields_of_its_request(site):
-    client = Client(site.url)
-    for name, operation in operations().items():
-        method = getattr(client, name)
-        fields = set(operation.request.__struct_fields__)
-        assert set(inspect.signature(method).parameters) == {"cluster", *fields}
-        assert method.__doc__
-        assert name in dir(client)
-    with pytest.raises(AttributeError, match="it has balance, diagnose"):
-        _ = client.nosuch
+def body_types(operation):
+    """Return the types of an operation's JSON, by name: one per type of answer."""
+    hints = [
+        get_type_hints(function.__globals__[function.__annotations__["return"]].body)["return"]
+        for function in operation.answers.values()
+    ]
+    return {hint.__name__: hint for hint in hints}
+
+
+BODIES = {name: body_types(operation) for name, operation in operations().items()}
+NAMES = {name: hint for bodies in BODIES.values() for name, hint in bodies.items()}
+
+
+@pytest.mark.parametrize("name", operations())
+def test_every_operation_is_a_method_with_the_parameters_of_its_request(name):
+    operation, method = operations()[name], getattr(Client, name)
+    hints = get_type_hints(method, localns=NAMES)
+    _, cluster, *params = inspect.signature(method).parameters.values()
+    assert (cluster.name, hints["cluster"]) == ("cluster", str)
+    declared = [(one.name, hints[one.name], one.default) for one in params]
+    types = get_type_hints(operation.request)
+    expected = [
+        (
+            one.name,
+            Sequence[str] if one.is_many else types[one.name],
+            inspect.Parameter.empty if one.default is msgspec.NODEFAULT else one.default,
+        )
+        for one in params_of(operation.request)
+    ]
+    if operation.can_assume:
+        expected += [("set", Sequence[str], ()), ("release", str | None, None)]
+    assert declared == expected
+    assert all(one.kind is inspect.Parameter.KEYWORD_ONLY for one in params)
+
+
+@pytest.mark.parametrize("name", operations())
+def test_every_operation_returns_the_type_of_its_json_and_its_tables(name):
+    answer = get_type_hints(getattr(Client, name), localns=NAMES)["return"]
+    tables = {} if get_origin(answer) else get_type_hints(answer, localns=NAMES)
+    tables = {table for table, hint in tables.items() if hint is pa.Table}
+    assert tables == set(operations()[name].schemas)
+    (body,) = get_args(answer if get_origin(answer) else answer.__orig_bases__[0])
+    text = body.__forward_arg__ if isinstance(body, ForwardRef) else body.__name__
+    assert set(text.split(" | ")) == set(BODIES[name])
+    assert all(is_typeddict(one) for one in BODIES[name].values())
+
+
+@pytest.fixture
+def pair(site):
+    """A client of two clusters, called as their systems, and a bundle."""
+    site.file.write_text(
+        f"{site.file.read_text()}"
+        '[[clusters]]\nname = "pulsar"\nzookeeper = "127.0.0.1:1"\n'
+        '[[clusters]]\nname = "pegasus"\nkind = "pegasus"\nmeta_servers = ["127.0.0.1:1"]\n'
+    )
+    store = SnapshotStore(site.path / "state" / "snapshots")
+    fleet = make_snapshot(cluster="pulsar", brokers=4, bundles=60)
+    store.put(fleet)
+    store.put(generated(2, 8, 5, cluster="pegasus"))
+    return Client(site.url), fleet.bundles["bundle"][0].as_py()
+
+
+@pytest.mark.parametrize("name", operations())
+def test_answers_have_the_form_of_their_types(pair, name):
+    client, bundle = pair
+    fields = {"lookup": {"topic": f"persistent://{bundle[: bundle.rindex('/')]}/a"}}
+    fields["place"] = {"bundle": bundle}
+    for system in operations()[name].answers:
+        answer = getattr(client, name)(system, **fields.get(name, {}))
+        (keys,) = (
+            one
+            for one in BODIES[name].values()
+            if set(answer.body) - {"warnings"} <= set(get_type_hints(one))
+        )
+        assert set(answer.body) >= keys.__required_keys__
+        for key, hint in get_type_hints(keys).items():
+            if key in answer.body:
+                msgspec.convert(answer.body[key], hint, strict=True)
+        schemas = operations()[name].schemas
+        assert answer.tables.keys() <= schemas.keys()
+        for table, rows in answer.tables.items():
+            assert getattr(answer, table) is rows
+            assert rows.schema.equals(schemas[table])
+
+
+EXAMPLE = re.search(
+    r"^```python\n(from trimtab\.client .*?)^```",
+    (Path(__file__).parents[2] / "docs" / "reference" / "http.md").read_text(),
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def test_the_example_of_the_documents_works(site, capsys):
+    cells = EXAMPLE[1].replace("https://trimtab.example.com", site.url).replace("prod", "fleet")
+    names = {}
+    exec(compile(cells, "http.md", "exec"), names)
+    assert len(names["findings"]) == names["health"].findings.num_rows > 0
+    assert names["health"].body["answer"] in capsys.readouterr().out
+    assert len(names["worst"]) == 3
+    assert names["run"]["state"] == "QUEUED"
+
+
+def test_a_type_checker_knows_the_client(tmp_path):
+    """mypy --strict takes the example of the documents, and refuses what is no parameter or key."""
+    wrong = (
+        'client.health("prod", targt="tight")',
+        'client.health("prod", target="tihgt")',
+        'client.health("prod").findngs',
+        'client.health("prod").body["finding"]',
+        'client.drill("prod", hot_threshold="much")',
+        'client.lookup("prod")',
+        'client.simulate("prod").body["moves"].upper()',
+        'client.nosuch("prod")',
+    )
+    right = (
+        'client.health("prod").body["findings"][0]["code"]',
+        'client.drill("prod", only=["b-1"]).nodes.to_pandas()',
+        'client.simulate("prod").body["moves"] + 1',
+        'client.diagnose("prod").body["causes"][0]["fix"]["sentence"].upper()',
+    )
+    file = tmp_path / "cells.py"
+    file.write_text("\n".join((EXAMPLE[1], *right, *wrong)))
+    root = Path(__file__).parents[2]
+    command = (sys.executable, "-m", "mypy", "--no-error-summary", "--strict", str(file))
+    done = subprocess.run(command, cwd=root, check=False, capture_output=True, text=True)
+    lines = [int(line.split(":")[1]) for line in done.stdout.splitlines() if " error: " in line]
+    first = file.read_text().splitlines().index(wrong[0]) + 1
+    assert sorted(set(lines)) == list(range(first, first + len(wrong))), done.stdout
 
 
 def test_a_request_is_checked_before_it_is_sent_and_by_the_server(site):
@@ -92,6 +225,8 @@ def test_a_request_is_checked_before_it_is_sent_and_by_the_server(site):
         client.drill("empty")
     assumed = client.drill("fleet", release="3.0", set=["loadBalancerEnabled=true"])
     assert assumed.failures.num_rows
+    with pytest.raises(InputError, match="targt"):
+        client._answer_to("health", "fleet", {"targt": "tight"})
 
 
 def test_plans_runs_jobs_snapshots_are_there_too(site):

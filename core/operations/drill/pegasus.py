@@ -7,10 +7,10 @@ replicas that are made again. Only the first minutes are simulated: copies come 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -65,12 +65,33 @@ _WORST_FIRST: Final = [
 ]
 
 
+class NodeDrillJson(TypedDict):
+    """The JSON of the answer.
+
+    Attributes:
+        answer: In words.
+        nodes: The failures, worst first.
+    """
+
+    answer: str
+    nodes: list[dict[str, Any]]
+
+
 @dataclass(frozen=True, eq=False)
 class NodeDrill(Answer):
     """The answer: in words, and the table of :data:`NODES`."""
 
     answer: str
     nodes: pa.Table
+
+    def body(self) -> NodeDrillJson:
+        """Return the JSON object."""
+        return {"answer": self.answer, "nodes": self.nodes.to_pylist()}
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The tables by name."""
+        return {"nodes": self.nodes}
 
     def text(self, _: DrillRequest) -> Iterator[Line]:
         """Return the text for people."""

@@ -7,10 +7,10 @@ bundles.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +48,28 @@ _WORST_FIRST: Final = [
 ]
 
 
+class DrillJson(TypedDict):
+    """The JSON of the answer.
+
+    Attributes:
+        answer: In words.
+        hot_threshold: Usage above which a broker is hot, as requested.
+        seed: Seed of all random draws, as requested.
+        failures: The failures, worst first.
+        hot: Brokers above the hot threshold after a failure.
+        groups: Remaining brokers of isolation groups after a failure.
+        skipped: Failures that were not simulated, with the reason.
+    """
+
+    answer: str
+    hot_threshold: float
+    seed: int
+    failures: list[dict[str, Any]]
+    hot: list[dict[str, Any]]
+    groups: list[dict[str, Any]]
+    skipped: list[str]
+
+
 @dataclass(frozen=True, eq=False)
 class Drill(Answer):
     """The answer.
@@ -69,6 +91,23 @@ class Drill(Answer):
     hot: pa.Table
     groups: pa.Table
     skipped: tuple[InputError, ...] = ()
+
+    def body(self) -> DrillJson:
+        """Return the JSON object."""
+        return {
+            "answer": self.answer,
+            "hot_threshold": self.hot_threshold,
+            "seed": self.seed,
+            "failures": self.failures.to_pylist(),
+            "hot": self.hot.to_pylist(),
+            "groups": self.groups.to_pylist(),
+            "skipped": [one.message for one in self.skipped],
+        }
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The tables by name."""
+        return {"failures": self.failures, "hot": self.hot, "groups": self.groups}
 
     @property
     def problems(self) -> tuple[OpsError, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,55 @@ _STATE_WORDS: Final = {"writable_ill": "degraded"}
 """What a state is called where that is not its name in the counting."""
 
 
+class PegasusHealthJson(TypedDict):
+    """The JSON of the answer.
+
+    Attributes:
+        cluster: Its name.
+        taken_at: Time of the snapshot.
+        snapshot_id: Snapshot that it was read from.
+        leader: Address of the primary meta server; null: unknown.
+        problems: Parts that could not be read.
+        answer: State and balance of the cluster, in words.
+        state: ``bad``, ``attention``, ``unknown`` or ``ok``.
+        findings: The findings, worst first.
+        scope: What was examined, and what was not, with the reason.
+        balance: How even the replicas are, with the counts that decide.
+        target_percent: Allowed deviation from the mean, percent.
+        max_deviation: Max deviation from the mean of ``primaries`` and ``replicas``, ratio; null:
+            unknown.
+        nodes_set_aside: Nodes that the balancer does not count.
+        nodes_down: Nodes that are down.
+        nodes_not_answering: Nodes that did not answer.
+        states: Partitions by state, by table; null: they were not read.
+        listed: The same by the words of Pegasus.
+        unwritable: Partitions that take no write now, by table; null: they were not read.
+        guardian: Unhealthy partitions (``ill``), and whether every partition was read.
+        ddd: Partitions that lost every replica, with the reason.
+    """
+
+    cluster: str
+    taken_at: str
+    snapshot_id: str
+    leader: str | None
+    problems: list[dict[str, str]]
+    answer: str
+    state: str
+    findings: list[dict[str, Any]]
+    scope: list[dict[str, Any]]
+    balance: dict[str, Any]
+    target_percent: float
+    max_deviation: Mapping[str, float | None]
+    nodes_set_aside: Sequence[str]
+    nodes_down: Sequence[str]
+    nodes_not_answering: Sequence[str]
+    states: Mapping[str, dict[str, int] | None]
+    listed: Mapping[str, dict[str, int] | None]
+    unwritable: Mapping[str, int | None]
+    guardian: dict[str, Any]
+    ddd: list[dict[str, Any]]
+
+
 @dataclass(frozen=True, eq=False)
 class PegasusHealth(Answer):
     """The answer.
@@ -40,12 +89,12 @@ class PegasusHealth(Answer):
         unread: Parts of the snapshot that could not be read.
     """
 
-    values: Mapping[str, Any]
+    values: PegasusHealthJson
     verdict: Verdict
     rows: Mapping[str, pa.Table]
     unread: tuple[Problem, ...]
 
-    def body(self) -> Mapping[str, Any]:
+    def body(self) -> PegasusHealthJson:
         """Return the JSON object."""
         return self.values
 
@@ -82,12 +131,19 @@ class PegasusHealth(Answer):
             yield Aside(problem.sentence)
 
 
-def _values(facts: PegasusFacts, verdict: Verdict) -> dict[str, Any]:
+def _values(facts: PegasusFacts, verdict: Verdict) -> PegasusHealthJson:
     balance, tables = facts.verdict(), summarize_tables(facts)
+    head, judged = head_json(facts.snapshot), verdict_json(verdict)
     return {
-        **head_json(facts.snapshot),
+        "cluster": head["cluster"],
+        "taken_at": head["taken_at"],
+        "snapshot_id": head["snapshot_id"],
+        "leader": head["leader"],
+        "problems": head["problems"],
         "answer": cluster_sentence(facts, balance),
-        **verdict_json(verdict),
+        "state": judged["state"],
+        "findings": judged["findings"],
+        "scope": judged["scope"],
         "balance": asdict(balance),
         "target_percent": round(facts.target_ratio * 100, 3),
         "max_deviation": {
