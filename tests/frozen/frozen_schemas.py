@@ -69,7 +69,10 @@ OUT_LINES: Final[Mapping[str, str]] = {
 }
 """The command line behind each frozen ``--out``."""
 
-NO_OUT: Final[Mapping[str, str]] = {"leader record": "listens to ZooKeeper, until Ctrl-C"}
+NO_OUT: Final[Mapping[str, str]] = {
+    "leader record": "listens to ZooKeeper, until Ctrl-C",
+    "pipeline export": "the minutes of the fixed moment are in an hour that has not ended",
+}
 """Commands whose ``--out`` is not frozen, with the reason."""
 
 
