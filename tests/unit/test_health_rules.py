@@ -458,6 +458,9 @@ def test_a_generated_fleet_shows_what_it_was_built_with() -> None:
     codes = set(found(fleet))
     assert {"broker_overloaded", "traffic_deviation", "idle_broker", "settings_differ"} <= codes
     assert owned_by(fleet, "10.1.0.9:8080") == []
+    idle = next(one for one in assess(fleet) if one.code == "idle_broker")
+    assert idle.since is None  # it may have owned bundles since it started
+    assert "it started " in idle.sentence
 
 
 @pytest.mark.parametrize("missing", ["brokers", "bundles", "namespaces", "settings", "policies"])

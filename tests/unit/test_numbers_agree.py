@@ -210,7 +210,7 @@ class Pulsar(Places):
     def ownership(self):
         found = ownership_of(self.snapshot, self.settings)
         bound = uncounted_bundles(self.snapshot)["heartbeat/SLA"]
-        return figures(ownership.key_figures(found, None, self.counts, bound))
+        return figures(ownership.key_figures(found, None, self.counts, bound, is_shedding=True))
 
     @cached_property
     def row(self):

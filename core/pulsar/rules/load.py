@@ -23,7 +23,6 @@ from core.units import (
     format_bytes_per_s,
     format_msgs_per_s,
     format_ratio,
-    ms_to_datetime,
 )
 
 SINGLE_BUNDLE_SHARE: Final = 0.25
@@ -220,7 +219,6 @@ def idle_brokers(context: HealthContext) -> Iterator[Finding]:
             title="Broker owns no bundles",
             measured=Quantity(0),
             limit=Quantity(mean, "mean"),
-            since=None if age_s is None else ms_to_datetime(int(started[row])),
             severity="warning",
             subject_kind="broker",
             subject=broker,

@@ -52,7 +52,7 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
     @property
     def not_undone(self) -> str:
         """That clients reconnect a second time."""
-        return "Clients that an unload disconnected reconnected; the undo disconnects them again."
+        return "Clients reconnected after the unload. The undo disconnects them again."
 
     # -- text -----------------------------------------------------------------------------------
 
