@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -451,7 +451,11 @@ class QueueFacts:
         return QueueSnapshot.load(directory)
 
     @staticmethod
-    def facts(snapshot: QueueSnapshot, assumed: Assumed = NOTHING_ASSUMED) -> QueueFacts:
+    def facts(
+        snapshot: QueueSnapshot,
+        assumed: Assumed = NOTHING_ASSUMED,
+        earlier: Sequence[QueueSnapshot] = (),
+    ) -> QueueFacts:
         return QueueFacts(snapshot)
 
     @staticmethod

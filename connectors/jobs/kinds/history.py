@@ -189,7 +189,7 @@ KINDS: Final = (
     JobKind(
         name="pipeline",
         title="Roll up the history",
-        answers="Rolls up recorded minutes to hours and days, or a time range again.",
+        answers="Which recorded minutes were not in hours and days yet, and are rolled up now?",
         scope=PipelineJob,
         run=_pipeline,
     ),
