@@ -196,10 +196,17 @@ def export_(
     CSV has no histograms.
     """
     from core.history.tiers import reading  # noqa: PLC0415  # commands start fast
-    from core.history.tiers.registry import TIERS  # noqa: PLC0415  # the same
+    from core.history.tiers.registry import SYSTEM_TIERS, TIERS  # noqa: PLC0415  # the same
 
     tiers = {one.name: one for one in TIERS}
-    for name, value, known in (("tier", tier, list(tiers)), ("format", out.suffix, _FORMATS)):
+    subjects = dict.fromkeys(
+        one.kind for system in SYSTEM_TIERS.values() for one in system.everything
+    )
+    for name, value, known in (
+        ("tier", tier, list(tiers)),
+        ("format", out.suffix, _FORMATS),
+        *(("kind", kind, list(subjects)) for kind in kinds or ()),
+    ):
         if value not in known:
             error = UnknownNameError.of(name, value, known)
             raise UsageFaultError(error.message, hint=error.hint)
@@ -213,7 +220,7 @@ def export_(
     rows = reading.exported(past.store, tiers[tier], cluster, only, kinds or ())
     if not rows.num_rows:
         raise HistoryError(
-            f"The {tier} of {cluster} have no such rows.",
+            f"No rows of {cluster} match in the {tier}.",
             hint=f"Run: trimtab pipeline status {cluster}",
         )
     write_table(out, rows)

@@ -8,8 +8,11 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import pytest
 import uvicorn
 from starlette.applications import Starlette
+
+from dashboard.api import resource
 
 
 @contextlib.contextmanager
@@ -26,3 +29,22 @@ def served(routes: Sequence[Any], middleware: Sequence[Any] = ()) -> Iterator[st
         finally:
             server.should_exit = True
             thread.join()
+
+
+def counted_answers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Make answers slow; return a list that gets the number of those at once with each answer."""
+    active: list[int] = []
+    most: list[int] = []
+    lock, answered = threading.Lock(), resource._answered
+
+    def slow(*args: Any) -> Any:
+        with lock:
+            active.append(1)
+            most.append(len(active))
+        threading.Event().wait(0.05)
+        with lock:
+            active.pop()
+        return answered(*args)
+
+    monkeypatch.setattr(resource, "_answered", slow)
+    return most

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime
@@ -16,7 +15,7 @@ import requests
 from fleet_builder import make_snapshot
 from limits import RateLimitItemPerMinute
 from pegasus_snapshots import generated
-from served import served
+from served import counted_answers, served
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.testclient import TestClient
@@ -286,18 +285,7 @@ def test_a_request_that_is_too_large_or_too_slow_is_refused(client, monkeypatch)
 
 
 def test_slow_requests_of_one_caller_leave_turns_for_others(site, monkeypatch):
-    active, most, lock, answered = [], [], threading.Lock(), resource._answered
-
-    def slow(*args):
-        with lock:
-            active.append(1)
-            most.append(len(active))
-        threading.Event().wait(0.05)
-        with lock:
-            active.pop()
-        return answered(*args)
-
-    monkeypatch.setattr(resource, "_answered", slow)
+    most = counted_answers(monkeypatch)
     with served(routes.ROUTES) as url, ThreadPoolExecutor(12) as pool:
         found = list(pool.map(lambda _: requests.get(f"{url}/api/v1/runs"), range(12)))
     assert {one.status_code for one in found} == {200}

@@ -7,7 +7,6 @@ import inspect
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -21,7 +20,7 @@ import pytest
 from fleet_builder import make_snapshot
 from limits import RateLimitItemPerMinute
 from pegasus_snapshots import generated
-from served import served
+from served import counted_answers, served
 from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.routing import Route
@@ -305,18 +304,7 @@ def test_a_command_says_what_is_wrong_with_its_server(site, capsys):
 
 
 def test_a_crowd_leaves_threads_for_the_pages(site, monkeypatch):
-    active, most, lock, answered = [], [], threading.Lock(), resource._answered
-
-    def slow(*args):
-        with lock:
-            active.append(1)
-            most.append(len(active))
-        threading.Event().wait(0.05)
-        with lock:
-            active.pop()
-        return answered(*args)
-
-    monkeypatch.setattr(resource, "_answered", slow)
+    most = counted_answers(monkeypatch)
     with ThreadPoolExecutor(24) as pool:
         found = [pool.submit(Client(site.url, "").runs) for _ in range(24)]
         assert [one.result() for one in found] == [[]] * 24

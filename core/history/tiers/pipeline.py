@@ -43,8 +43,7 @@ CLOSED_AFTER_MS: Final = 300_000
 """An hour is made this long after its end: a slow writer may still be at its last minute."""
 
 SPARK_BYTES: Final = 4 * 1024**3
-"""Minutes to read from which Spark is faster, starting and shipping included: three days of 100
-brokers x 10,000 bundles, which take this process about ten minutes."""
+"""Minutes to read from which Spark is worth its start: an estimate, not measured."""
 
 _ATTEMPTS: Final = 5
 
