@@ -28,7 +28,7 @@ from core.pegasus.balance.score import stddev
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.trace_form import options_of, parse_trace, view_of
 from core.pegasus.view import NO_NODE, ClusterView
-from core.progress import NoProgress
+from core.progress import JobStoppedError, NoProgress
 from core.schemas.pegasus import NODE_ORDERS
 from core.snapshot.pegasus import PegasusSnapshot
 from dashboard.cli import output
@@ -398,3 +398,18 @@ def test_columns_without_room_are_named_once(tmp_path, capsys, monkeypatch):
     printed = capsys.readouterr()
     assert "no chain of" not in printed.out
     assert printed.err.count("Hidden columns: reason. Show them with --wide.") == 1
+
+
+class StopAtRound:
+    """Progress that stops at its third step."""
+
+    def step(self, done: int, total: int, words: str) -> None:
+        assert (total, words) == (1_000_000, "rounds")
+        if done == 3:
+            raise JobStoppedError("Stopped.")
+
+
+def test_rounds_that_never_end_can_be_stopped():
+    state = BalanceState(*read(going_in_circles()))
+    with pytest.raises(JobStoppedError):
+        balance(state, BalanceRequest(rounds=1_000_000), progress=StopAtRound())

@@ -42,7 +42,7 @@ from core.pegasus.ids import parse_node
 from core.pegasus.order_learning import KnownOrders, known_orders
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.view import ClusterView
-from core.progress import Progress
+from core.progress import NO_PROGRESS, Progress
 from core.snapshot import Problem
 from core.units import pluralize
 
@@ -233,14 +233,16 @@ def _verdict(moves: Sequence[BalanceMove], options: BalanceOptions) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) + "."
 
 
-def balance_cluster(facts: PegasusFacts, request: BalanceRequest, _: Progress) -> BalanceAnswer:
+def balance_cluster(
+    facts: PegasusFacts, request: BalanceRequest, progress: Progress
+) -> BalanceAnswer:
     """Simulate the rounds of a cluster, its nodes in the order that was learned.
 
     Raises:
         InputError: A switch does not exist.
         IncompleteSnapshotError: Partitions of some table were not read.
     """
-    return balance(state_of(facts, request), request)
+    return balance(state_of(facts, request), request, progress=progress)
 
 
 def state_of(facts: PegasusFacts, request: BalanceRequest) -> BalanceState:
@@ -269,7 +271,10 @@ def requested_options(options: BalanceOptions, request: BalanceRequest) -> Balan
 
 
 def balance(
-    state: BalanceState, request: BalanceRequest, rounds_of: Rounds = rounds_until_converged
+    state: BalanceState,
+    request: BalanceRequest,
+    rounds_of: Rounds = rounds_until_converged,
+    progress: Progress = NO_PROGRESS,
 ) -> BalanceAnswer:
     """Return the rounds of a cluster.
 
@@ -277,6 +282,7 @@ def balance(
         state: The cluster before the first round.
         request: What is simulated.
         rounds_of: Returns rounds until the cluster converges, wherever they are computed.
+        progress: Called after each round.
     """
     view, options = state.view, state.options
     limit = 1 if options.is_check else request.rounds or MAX_ROUNDS
@@ -287,6 +293,7 @@ def balance(
     for done in itertools.islice(_rounds(view, state, request, pick, rounds_of), limit):
         elapsed_ms.append((time.perf_counter() - started) * 1000)
         rounds.append(_moves(done))
+        progress.step(len(rounds), limit, "rounds")
         after, started = done.after, time.perf_counter()
     simulated = len(rounds)
     rest = limit - simulated if request.rounds else 0  # nothing is left to do in them

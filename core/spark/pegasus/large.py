@@ -37,7 +37,7 @@ def spread_balance(
         JobStoppedError: A person stopped it.
     """
     facts = PegasusFacts(load_pegasus_snapshot(Path(directory)))
-    return balance(state_of(facts, request), request, rounds_on(spark, progress))
+    return balance(state_of(facts, request), request, rounds_on(spark, progress), progress)
 
 
 def rounds_on(spark: SparkSession, progress: Progress) -> Rounds:

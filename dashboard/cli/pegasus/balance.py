@@ -86,7 +86,7 @@ def _of_file(
         from core.spark.pegasus.large import rounds_on  # noqa: PLC0415  # seconds, only here
 
         rounds_of = rounds_on(spark_session(read_config(options.config)), STATUS)
-    found = simulate(state, request, rounds_of)
+    found = simulate(state, request, rounds_of, STATUS)
     write_tables(options.out, found.tables)
     done = operations.Answered.of(found, request, datetime.now(UTC), 0.0, ())
     return emit(operations.printable(OPERATION, done), as_json=as_json)
