@@ -127,9 +127,11 @@ def _gap_px(moments: Floats) -> int:
 
 
 def clock_format(times: Sequence[datetime]) -> str:
-    """Return the format of the time axis: with seconds where the span is a few minutes."""
-    is_short = len(times) < 2 or (times[-1] - times[0]).total_seconds() < 600
-    return "%H:%M:%S" if is_short else "%H:%M"
+    """Return the format of a time axis by its span: seconds for minutes, the day for days."""
+    span_s = (times[-1] - times[0]).total_seconds() if len(times) > 1 else 0.0
+    if span_s < 600:
+        return "%H:%M:%S"
+    return "%H:%M" if span_s <= 26 * 3600 else "%d %b %H:%M"
 
 
 def _add_mean(figure: go.Figure, data: HeatmapData, moments: Floats, scale: Scale) -> None:

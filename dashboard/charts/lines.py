@@ -28,6 +28,10 @@ _LIMIT_PX = 84
 """Room for the name of a limit."""
 
 
+_MAX_RULES = 24
+"""At most so many events have a line to the axis."""
+
+
 @drawn_once
 def history_lines(
     times: Sequence[datetime],
@@ -38,7 +42,7 @@ def history_lines(
     limit: tuple[float, str] | None = None,
     height: int = 240,
 ) -> go.Figure:
-    """Return lines over time; each event is a dotted line with a triangle and its text on hover.
+    """Return lines over time; each event is a triangle with its text on hover.
 
     Args:
         times: Oldest first.
@@ -58,7 +62,7 @@ def history_lines(
                 mode="lines" if len(times) > 2 else "lines+markers",
                 name=line.name,
                 line={"width": 1.8, "color": SERIES[rank % len(SERIES)]},
-                hovertemplate="%{x|%H:%M:%S} UTC<br><b>"
+                hovertemplate="%{x|%d %b %H:%M:%S} UTC<br><b>"
                 + scale.hover("y")
                 + f"</b><extra>{line.name}</extra>",
             )
@@ -73,11 +77,12 @@ def history_lines(
                 marker={"symbol": "triangle-down", "size": 9, "color": LINE},
                 name="event",
                 customdata=[text for _, text in events],
-                hovertemplate="%{x|%H:%M:%S} UTC<br>%{customdata}<extra></extra>",
+                hovertemplate="%{x|%d %b %H:%M:%S} UTC<br>%{customdata}<extra></extra>",
             )
         )
-        for moment, _ in events:
-            figure.add_vline(x=moment, line={"color": LINE, "width": 1, "dash": "dot"})
+        if len(events) <= _MAX_RULES:  # more would hide the lines
+            for moment, _ in events:
+                figure.add_vline(x=moment, line={"color": LINE, "width": 1, "dash": "dot"})
     if limit is not None:
         figure.add_hline(
             y=limit[0] * scale.factor,

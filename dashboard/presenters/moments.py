@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
@@ -71,6 +71,39 @@ def typed_moment(text: str, now: datetime) -> datetime | None:
     hour, minute, second = (int(part or 0) for part in clock.groups())
     found = now.astimezone(UTC).replace(hour=hour, minute=minute, second=second, microsecond=0)
     return found if found <= now else found - timedelta(days=1)
+
+
+RANGES: Final[Mapping[str, timedelta]] = {
+    "15 min": timedelta(minutes=15),
+    "1 h": timedelta(hours=1),
+    "6 h": timedelta(hours=6),
+    "24 h": timedelta(hours=24),
+    "7 d": timedelta(days=7),
+    "30 d": timedelta(days=30),
+}
+"""Ranges of charts by name, on the page and in the address."""
+
+FIRST_RANGE: Final = "1 h"
+DEFAULT_RANGE: Final = "6 h"
+
+
+def offered_ranges(
+    recorded: timedelta, *, first: str = FIRST_RANGE, kept: Collection[str] = ()
+) -> list[str]:
+    """Return the ranges that fit the record: from the first to the one that covers all of it.
+
+    Args:
+        recorded: From the first record to the end of the chart.
+        first: The shortest.
+        kept: Offered in any case.
+    """
+    names = list(RANGES)
+    names = names[names.index(first) :]
+    return [
+        name
+        for before, name in zip([first, *names], names, strict=False)
+        if name in (first, *kept) or RANGES[before] < recorded
+    ]
 
 
 _WHOLE: Final = 0.9

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 
 import numpy as np
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.units import pluralize
+from dashboard.presenters.moments import span_words
 
 NO_OWNER = "no owner"
 
@@ -107,7 +108,7 @@ def returning(moves: Sequence[ObservedMove]) -> list[ObservedMove]:
 
 def moves_sentence(moves: Sequence[ObservedMove], minutes: float, place: str = "broker") -> str:
     """Return the number of moves and whether the bundle flaps."""
-    span = f"in the last {max(1, round(minutes))} min"
+    span = f"in the last {span_words(timedelta(minutes=max(1, round(minutes))))}"
     if minutes <= 0:
         return "Moves require two snapshots; one is saved."
     if not moves:

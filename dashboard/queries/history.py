@@ -99,6 +99,20 @@ def _changed_at(folder: Path) -> int:
         return 0
 
 
+def recorded_since(config: Config, cluster: Cluster, saved: SavedSnapshots) -> datetime | None:
+    """Return the time of the first record: in the history or among the saved snapshots.
+
+    Returns:
+        ``None`` if nothing is recorded.
+    """
+    times = [entry.taken_at for entry in saved.entries[:1]]
+    try:
+        span = history_of(config, cluster).span()
+    except SnapshotError:
+        span = None  # the History page says why
+    return min([*times, *(span or ())[:1]], default=None)
+
+
 # -- answers, each computed once -------------------------------------------------------------------
 
 

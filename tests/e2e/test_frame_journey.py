@@ -141,15 +141,15 @@ def test_a_past_moment_has_a_banner_that_leads_back(product, tab):
 
 
 def test_a_page_does_not_take_what_another_page_calls_by_the_same_name(tab) -> None:
-    """Brokers and Back-test both have a window: one of hours, one of minutes."""
+    """History and Brokers both have a range; that of History may be two dates."""
     for _ in range(3):
-        page = tab.open("brokers")
-        page.get_by_text("Over time").first.wait_for()
+        page = tab.open("history?range=dates")
+        page.get_by_text("From (UTC)").first.wait_for()
         page.wait_for_timeout(6_000)  # a tick of the header sends what the page holds
-        page.get_by_test_id("stSidebarNavLink").filter(has_text="Back-test").first.click()
-        expect(page.get_by_role("tab", name="New back-test")).to_be_visible()
+        page.get_by_test_id("stSidebarNavLink").filter(has_text="Brokers").first.click()
+        expect(page.get_by_role("tab", name="Over time")).to_be_visible()
         expect(page.get_by_text("error of ours")).to_have_count(0)
-        assert "window" not in page.url
+        assert "dates" not in page.url
 
 
 def test_streamlit_has_no_menu_and_the_theme_holds_on_every_page(tab) -> None:

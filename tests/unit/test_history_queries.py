@@ -218,6 +218,18 @@ def test_a_bundle_is_read_from_the_record_where_snapshots_are_saved_for_minutes_
     assert broker_load._bundle_over((history, HOUR, "idle")) is None
 
 
+def test_moves_to_and_from_a_broker_are_read_from_the_record(store):
+    two_minutes(store)
+    moves = [event_row(AT, "move", *one) for one in (("x", "a", "b"), ("y", "b", "c"))]
+    lay_down(store, "events", [*moves, event_row(AT - MINUTE, "move", "z", "", "a")])
+    history = ClusterHistory(store, CLUSTER, "pulsar", (1,))
+    found = broker_load._broker_moves((history, HOUR, "a"))
+    assert [(one.bundle, one.from_broker, one.to_broker) for one in found] == [
+        ("z", None, "a"),
+        ("x", "a", "b"),
+    ]
+
+
 def test_movers_count_returns_and_the_shortest_stay(store, events):
     lay_down(
         store,

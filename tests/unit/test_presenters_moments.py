@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from core.pulsar.leader.prediction import RoundPrediction
 from dashboard.app_pages.backtest.model import grid_words
-from dashboard.presenters.moments import typed_moment
+from dashboard.presenters.moments import DEFAULT_RANGE, offered_ranges, typed_moment
 from dashboard.presenters.pulsar import leader_round
 
 
@@ -49,3 +49,22 @@ def test_no_next_round_is_announced_while_shedding_is_off() -> None:
 )
 def test_a_typed_time_is_how_long_ago_or_the_last_such_time(text, meant):
     assert typed_moment(text, datetime(2026, 11, 21, 12, tzinfo=UTC)) == meant
+
+
+@pytest.mark.parametrize(
+    ("recorded_h", "names"),
+    [
+        (0, ["1 h", "6 h"]),
+        (5, ["1 h", "6 h"]),
+        (7, ["1 h", "6 h", "24 h"]),
+        (25, ["1 h", "6 h", "24 h", "7 d"]),
+        (24 * 90, ["1 h", "6 h", "24 h", "7 d", "30 d"]),
+    ],
+)
+def test_ranges_are_offered_as_far_as_recorded(recorded_h: float, names: list[str]) -> None:
+    assert offered_ranges(timedelta(hours=recorded_h), kept=(DEFAULT_RANGE,)) == names
+
+
+def test_a_range_of_the_address_is_offered_whatever_is_recorded() -> None:
+    found = offered_ranges(timedelta(minutes=20), first="15 min", kept=("1 h", "30 d"))
+    assert found == ["15 min", "1 h", "30 d"]

@@ -42,7 +42,13 @@ class EventQueries:
         self._reader = reader or HistoryReader(store, cluster)
 
     def events(
-        self, period: Period, *, kinds: Sequence[str] = (), subject: str = "", limit: int = 2_000
+        self,
+        period: Period,
+        *,
+        kinds: Sequence[str] = (),
+        subject: str = "",
+        server: str = "",
+        limit: int = 2_000,
     ) -> pa.Table:
         """Return the events of a period, the newest first.
 
@@ -50,6 +56,7 @@ class EventQueries:
             period: When.
             kinds: Only these; empty: all.
             subject: Only of these: a part of the name; empty: all.
+            server: Only from or to this one; empty: all.
             limit: At most so many rows.
         Returns:
             Table with :data:`EVENT_COLUMNS`.
@@ -58,11 +65,13 @@ class EventQueries:
             f"SELECT {_LISTED} FROM rows "  # noqa: S608  # our own names
             "WHERE (len($kinds) = 0 OR list_contains($kinds, kind)) "
             "AND ($subject = '' OR contains(subject, $subject)) "
+            "AND ($server = '' OR $server IN (before, after)) "
             "ORDER BY taken_at DESC, kind, subject LIMIT $limit",
             _EVENTS,
             period,
             kinds=list(kinds),
             subject=subject,
+            server=server,
             limit=limit,
         )
         if table is None:

@@ -24,7 +24,7 @@ from dashboard.app_pages.history.charts import Lane, MovesByTime, Timeline
 from dashboard.app_pages.history.events import what_words
 from dashboard.charts.scale import scale_of
 from dashboard.presenters.figures import KeyFigure
-from dashboard.presenters.moments import span_words, stamp
+from dashboard.presenters.moments import RANGES, span_words, stamp
 
 if TYPE_CHECKING:
     from core.snapshot.store import CachedSnapshot
@@ -34,13 +34,6 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-PRESETS: Final[Mapping[str, timedelta]] = {
-    "1 h": timedelta(hours=1),
-    "6 h": timedelta(hours=6),
-    "24 h": timedelta(hours=24),
-    "7 d": timedelta(days=7),
-    "30 d": timedelta(days=30),
-}
 FREE: Final = "dates"
 
 EVENTS, MINUTE, MOVES, SERIES, PREDICTIONS = "Events", "Minute", "Moves", "Series", "Predictions"
@@ -61,16 +54,16 @@ def period_of(
     """Return the period that the pickers say.
 
     Args:
-        preset: Key of :data:`PRESETS`, or :data:`FREE`.
+        preset: Key of :data:`RANGES`, or :data:`FREE`.
         oldest: The first recorded minute: presets do not begin before it.
         newest: Where presets end.
         free: Ends of a free period; ``None``: as a day before ``newest``, and ``newest``.
     """
-    if preset in PRESETS:
-        return Period(min(newest, max(oldest, newest - PRESETS[preset])), newest)
+    if preset in RANGES:
+        return Period(min(newest, max(oldest, newest - RANGES[preset])), newest)
     start, end = free
     end = end or newest
-    start = start or end - PRESETS["24 h"]
+    start = start or end - RANGES["24 h"]
     return Period(min(start, end), max(start, end))
 
 

@@ -17,19 +17,13 @@ from dashboard import state
 from dashboard.app_pages.history import model
 from dashboard.app_pages.history.charts import history_timeline
 from dashboard.app_pages.history.events import LANES, lane_of, lanes
-from dashboard.app_pages.history.model import (
-    FREE,
-    PRESETS,
-    period_of,
-)
+from dashboard.app_pages.history.model import FREE, period_of
 from dashboard.app_pages.history.system import HistoryMeasure, HistorySystem
-from dashboard.components import choice, figures, unknown_params
+from dashboard.components import choice, figures, time_range, unknown_params
 from dashboard.presenters.moments import parse_stamp, stamp
 from dashboard.queries.history import HistoryQuery, PeriodLoad
 
 # -- range and measure -----------------------------------------------------------------------------
-
-_FIRST_PRESET = "6 h"
 
 
 def pick_range(
@@ -44,15 +38,8 @@ def pick_range(
     """
     unknown_params.check_times(state.START)
     unknown_params.check_times(state.END, may_be_ahead=True)
-    preset = st.segmented_control(
-        "Range",
-        [*PRESETS, FREE],
-        default=_FIRST_PRESET,
-        required=True,
-        key=state.RANGE,
-        bind="query-params",
-        label_visibility="collapsed",
-        help="Presets end at the time selected in the header.",
+    preset = time_range.pick(
+        newest - span[0], more=[FREE], help_text="Ranges end at the time selected in the header."
     )
     free = _dates(span) if preset == FREE else (None, None)
     key = choice.selected(
@@ -66,7 +53,7 @@ def pick_range(
     for name, end in ((state.START, free[0]), (state.END, free[1])):
         unknown_params.draw(name, (preset, end))
     return (
-        period_of(str(preset or _FIRST_PRESET), span[0], newest, free),
+        period_of(preset, span[0], newest, free),
         system.measure(key),
     )
 

@@ -147,22 +147,26 @@ def _bundle_over(key: tuple[ClusterHistory, Period, str]) -> RecordedBundle | No
     # before its first load it may not have existed
     first = int(busy[0])
     events = history.events().events(period, kinds=("move",), subject=bundle)
-    moves = [
-        ObservedMove(
-            seen_at=ms_to_datetime(row["taken_at"]),
-            bundle=bundle,
-            from_broker=row["before"] or None,
-            to_broker=row["after"] or None,
-        )
-        for row in reversed(events.to_pylist())
-        if row["subject"] == bundle
-    ]
+    moves = [move for move in _moves_of(events) if move.bundle == bundle]
     return RecordedBundle(
         times=[ms_to_datetime(at) for at in rows["at"].to_pylist()[first:]],
         rates={one: values[first:] for one, values in rates.items()},
         moves=moves,
         end=minutes.moment(len(minutes) - 1),
     )
+
+
+def _moves_of(events: pa.Table) -> list[ObservedMove]:
+    """Return recorded moves, which are newest first, oldest first."""
+    return [
+        ObservedMove(
+            seen_at=ms_to_datetime(row["taken_at"]),
+            bundle=row["subject"],
+            from_broker=row["before"] or None,
+            to_broker=row["after"] or None,
+        )
+        for row in reversed(events.to_pylist())
+    ]
 
 
 _recorded_bundles = cached(_bundle_over, max_entries=16)
@@ -190,6 +194,49 @@ def bundle_over(
         return _recorded_bundles((history_of(config, cluster), period, bundle))
     except SnapshotError:
         return None  # the History page says why
+
+
+_MAX_MOVES: Final = 2_000
+
+
+def _broker_moves(key: tuple[ClusterHistory, Period, str]) -> list[ObservedMove]:
+    history, period, broker = key
+    found = history.events().events(period, kinds=("move",), server=broker, limit=_MAX_MOVES)
+    return _moves_of(found)
+
+
+_recorded_moves = cached(_broker_moves, max_entries=16)
+
+
+def moves_over(
+    config: Config,
+    cluster: Cluster,
+    entries: Sequence[CachedSnapshot],
+    period: Period,
+    broker: str,
+) -> list[ObservedMove]:
+    """Return the moves to and from a broker over a period, oldest first: recorded, then as saved.
+
+    Args:
+        config: The configuration.
+        cluster: Whose.
+        entries: Saved snapshots within the period, oldest first.
+        period: When.
+        broker: Its id.
+    """
+    seen = moves_seen(thinned(entries, _MOVE_POINTS))
+    saved = [move for move in seen if broker in (move.from_broker, move.to_broker)]
+    if not _is_late(config, entries, period):
+        return saved
+    end = entries[0].taken_at if entries else period.end
+    try:
+        recorded = _recorded_moves((history_of(config, cluster), Period(period.start, end), broker))
+    except SnapshotError:
+        return saved  # the History page says why
+    return [*recorded, *saved]
+
+
+_MOVE_POINTS: Final = 30
 
 
 def _joined(

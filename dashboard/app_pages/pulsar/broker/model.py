@@ -362,11 +362,6 @@ def reported_moves(snapshot: PulsarSnapshot, row: int) -> str:
     return f"Last load report: {gained} gained, {lost} lost." if gained or lost else ""
 
 
-def of_broker(moves: Sequence[ObservedMove], broker: str) -> list[ObservedMove]:
-    """Return the moves to or from the broker."""
-    return [move for move in moves if broker in (move.from_broker, move.to_broker)]
-
-
 def own_settings(settings: EffectiveSettings, broker: str) -> pd.DataFrame:
     """Return the settings with a value that differs from another broker's."""
     rows = []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import streamlit as st
 
 from core.errors import UnknownNameError
@@ -11,17 +9,13 @@ from core.history.queries.sql import Period
 from dashboard import state
 from dashboard.app_pages.pulsar.broker import model, view
 from dashboard.charts.lines import history_lines
-from dashboard.components import figures, frame, tables, words
+from dashboard.components import figures, frame, tables, time_range, words
 from dashboard.components.pulsar import explain
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.legible import option
 from dashboard.presenters.moments import last_span
-from dashboard.queries.pulsar.broker_load import believed, brokers_over
-from dashboard.queries.pulsar.snapshots import moves_seen
-from dashboard.queries.snapshots import thinned, within
-
-SPAN = timedelta(hours=6)
-MOVE_POINTS = 30
+from dashboard.queries.pulsar.broker_load import believed, brokers_over, moves_over
+from dashboard.queries.snapshots import within
 
 page = frame.open_page("Broker", PulsarPage)
 reading = page.reading
@@ -61,22 +55,29 @@ for one in model.problems(reading.findings, broker):
     show = st.error if one.severity == "error" else st.warning
     show(words.plain(f"{one.text} {one.hint}".rstrip()), icon=":material/warning:")
 
+figures_place = st.container()
+left, right = frame.columns([0.56, 0.44], key="broker")
+with left, st.container(horizontal=True, vertical_alignment="bottom"):
+    heading = st.container(width="content")
+    st.space("stretch")
+    span = time_range.pick_of_page(page)
 end = page.stored.taken_at
-entries = within(page.saved.entries, end, SPAN)
-recorded = brokers_over(page.config, page.cluster, entries, Period(end - SPAN, end))
+period = Period(end - span, end)
+entries = within(page.saved.entries, end, span)
+recorded = brokers_over(page.config, page.cluster, entries, period)
 history = believed(recorded, snapshot, settings)
 limiting = model.limiting_column(snapshot, settings, row)
 past = model.past(history, broker, settings, limiting)
-moves = model.of_broker(moves_seen(thinned(entries, MOVE_POINTS)), broker)
-figures.key_figures(
-    model.key_figures(snapshot, measures, settings, row, past),
-    key="broker",
-)
-
-left, right = frame.columns([0.56, 0.44], key="broker")
+moves = moves_over(page.config, page.cluster, entries, period, broker)
+with figures_place:
+    figures.key_figures(
+        model.key_figures(snapshot, measures, settings, row, past),
+        key="broker",
+    )
+shown = last_span(past.times, span)
+with heading:
+    words.section(f"Usage, {shown}")
 with left:
-    span = last_span(past.times, SPAN)
-    words.section(f"Usage, {span}")
     limit = settings.number(model.OVERLOADED) / 100
     started = snapshot.brokers["started_at"][row].as_py()
     figures.chart(
@@ -84,12 +85,12 @@ with left:
             past.times,
             model.usage_lines(past, broker),
             "ratio",
-            events=model.events(moves, broker, started, end - SPAN),
+            events=model.events(moves, broker, started, period.start),
             limit=(limit, "overload limit"),
             height=226,
         ),
         key="broker_usage",
-        alt=model.describe_chart(broker, measures, limiting, limit, span),
+        alt=model.describe_chart(broker, measures, limiting, limit, shown),
     )
 with right:
     words.section("Resources", "* determines the usage")
@@ -125,7 +126,7 @@ if latency.open:
         view.latency_tab(page, broker)
 if events.open:
     with events:
-        view.events_tab(page, broker, moves, model.usage_table(past), row)
+        view.events_tab(page, broker, moves, span, model.usage_table(past), row)
 if own.open:
     with own:
         view.settings_tab(page, broker, row)

@@ -15,9 +15,11 @@ from dashboard.presenters.moves import moves_frame, moves_sentence
 from dashboard.presenters.pulsar.metrics import facts as metric_facts
 from dashboard.queries.pulsar.explanations import likely_destinations
 from dashboard.queries.pulsar.snapshots import bundle_trends
-from dashboard.queries.snapshots import span_minutes, thinned
+from dashboard.queries.snapshots import thinned
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     import pandas as pd
     import pyarrow as pa
 
@@ -118,23 +120,31 @@ def latency_tab(page: PulsarPage, broker: str) -> None:
 
 
 def events_tab(
-    page: PulsarPage, broker: str, moves: Sequence[ObservedMove], usage: pd.DataFrame, row: int
+    page: PulsarPage,
+    broker: str,
+    moves: Sequence[ObservedMove],
+    span: timedelta,
+    usage: pd.DataFrame,
+    row: int,
 ) -> None:
     """Show gains and losses, runs, and the chart's figures.
 
     Args:
         page: Of the cluster.
         broker: Its id.
-        moves: To and from it in the last hours.
+        moves: To and from it in the range.
+        span: The range.
         usage: The chart as a table.
         row: Of the broker.
     """
-    words.section("Gains and losses", moves_sentence(moves, span_minutes(page.saved.entries)))
+    words.section("Gains and losses", moves_sentence(moves, span.total_seconds() / 60))
     if moves:
         tables.table(
             moves_frame(moves),
             {
-                "seen_at": st.column_config.DatetimeColumn("Seen (UTC)", format="HH:mm:ss"),
+                "seen_at": st.column_config.DatetimeColumn(
+                    "Seen (UTC)", format="YYYY-MM-DD HH:mm:ss"
+                ),
                 "bundle": tables.opener("Bundle", "_moved_bundle", frame.bundle_link),
                 "from": tables.words("From"),
                 "to": tables.words("To"),

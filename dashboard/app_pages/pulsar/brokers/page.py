@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import streamlit as st
 
 from core.history.queries.sql import Period
 from core.pulsar.liveness import liveness_of
+from core.units import format_age
 from dashboard import state
 from dashboard.app_pages.pulsar.brokers import model, view
 from dashboard.app_pages.pulsar.brokers.model import BROKER_MEASURES, broker_measure
 from dashboard.charts.heatmap import broker_heatmap
-from dashboard.components import choice, figures, findings, frame, words
+from dashboard.components import choice, figures, findings, frame, time_range, words
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.queries.pulsar.broker_load import believed, brokers_over
 from dashboard.queries.snapshots import within
 
-WINDOWS = {
-    "15 min": timedelta(minutes=15),
-    "1 h": timedelta(hours=1),
-    "6 h": timedelta(hours=6),
-    "24 h": timedelta(hours=24),
-}
 ABOUT = ("broker", "bundle", "namespace", "cluster", "table")
 """Kinds of subjects whose findings are shown here; settings and policies have their own pages."""
 
@@ -44,18 +37,10 @@ with st.container(horizontal=True, vertical_alignment="center"):
         key=state.MEASURE,
         format_func=lambda key: broker_measure(key).label,
     )
-    window = st.segmented_control(
-        "Window",
-        list(WINDOWS),
-        default="1 h",
-        required=True,
-        key=state.WINDOW,
-        bind="query-params",
-        label_visibility="collapsed",
-    )
+    span = time_range.pick_of_page(page, first="15 min", default="1 h")
     note = st.container()
 measure = broker_measure(key)
-end, span = page.stored.taken_at, WINDOWS[window or "1 h"]
+end = page.stored.taken_at
 entries = within(page.saved.entries, end, span)
 recorded = brokers_over(page.config, page.cluster, entries, Period(end - span, end))
 history = believed(recorded, snapshot, settings)
@@ -69,8 +54,8 @@ note.caption(words.plain(model.heatmap_note(data, total=snapshot.brokers.num_row
 figures.chart(
     broker_heatmap(data),
     key="brokers_heatmap",
-    alt=f"{measure.label} of each broker over the last {window}; highest now: "
-    f"{data.rows[0] if data.rows else 'unknown'}.",
+    alt=f"{measure.label} of each broker over the last {format_age(span.total_seconds())}; "
+    f"highest now: {data.rows[0] if data.rows else 'unknown'}.",
 )
 
 about = [finding for finding in reading.findings if finding.subject_kind in ABOUT]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import streamlit as st
 
 from core.errors import InputError, UnknownNameError
@@ -16,7 +14,7 @@ from dashboard import state
 from dashboard.app_pages.pulsar.bundle import model, view
 from dashboard.charts.lines import history_lines
 from dashboard.charts.ring import namespace_ring
-from dashboard.components import figures, frame, words
+from dashboard.components import figures, frame, time_range, words
 from dashboard.components.pulsar import explain
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.components.pulsar.serving import unserved
@@ -50,7 +48,6 @@ def missing(snapshot: PulsarSnapshot, name: str) -> None:
     words.failed(unknown, what=f"Unknown {kind}")
 
 
-SPAN = timedelta(hours=6)
 MAX_POINTS = 40
 
 page = frame.open_page("Bundle", PulsarPage)
@@ -109,39 +106,46 @@ with actions:
         args=([bundle],),
     )
 
+figures_place = st.container()
+left, right = frame.columns([0.6, 0.4], key="bundle")
+with left, st.container(horizontal=True, vertical_alignment="bottom"):
+    heading = st.container(width="content")
+    st.space("stretch")
+    span = time_range.pick_of_page(page)
 end = page.stored.taken_at
-window = within(page.saved.entries, end, SPAN)
+window = within(page.saved.entries, end, span)
 times, series, moves = model.history_series(
     bundle_history(thinned(window, MAX_POINTS), namespace, lower),
-    bundle_over(page.config, page.cluster, window, Period(end - SPAN, end), bundle),
+    bundle_over(page.config, page.cluster, window, Period(end - span, end), bundle),
 )
 likely = (
     likely_destinations((page.stored, ((bundle, str(owner)),))).get(bundle)
     if owner and not is_bound
     else None
 )
-unserved(service)
 traffic = reading.measures.throughput
-figures.key_figures(
-    model.key_figures(
-        row,
-        traffic.total,
-        traffic.mean,
-        moves,
-        model.trend_of(series),
-        likely,
-        traffic.set_aside_names,
-    ),
-    key="bundle",
-)
-left, right = frame.columns([0.6, 0.4], key="bundle")
+with figures_place:
+    unserved(service)
+    figures.key_figures(
+        model.key_figures(
+            row,
+            traffic.total,
+            traffic.mean,
+            moves,
+            model.trend_of(series),
+            likely,
+            traffic.set_aside_names,
+        ),
+        key="bundle",
+    )
+shown = last_span(times, span)
+with heading:
+    words.section(f"Traffic, {shown}")
 with left:
-    span = last_span(times, SPAN)
-    words.section(f"Traffic, {span}")
     figures.chart(
         history_lines(times, series, "bytes/s", events=model.events_of(moves), height=260),
         key="bundle_history",
-        alt=f"Traffic of {bundle}, {span}, in and out; triangles mark owner changes",
+        alt=f"Traffic of {bundle}, {shown}, in and out; triangles mark owner changes",
     )
 read = state.topics_of(page.name, bundle)
 with right:

@@ -118,7 +118,9 @@ def events_tab(
         tables.table(
             moves_frame(moves),
             {
-                "seen_at": st.column_config.DatetimeColumn("Seen (UTC)", format="HH:mm:ss"),
+                "seen_at": st.column_config.DatetimeColumn(
+                    "Seen (UTC)", format="YYYY-MM-DD HH:mm:ss"
+                ),
                 "from": tables.words("From"),
                 "to": tables.words("To"),
                 "mark": tables.words("Flapping"),
