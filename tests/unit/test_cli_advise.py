@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from places import FIXTURES
 
 from core.plan.codec import load_plan
 from core.pulsar.ring import topic_hash
@@ -14,7 +14,7 @@ from core.snapshot.store import load_snapshot, save_snapshot
 from core.systems import STEPS
 from dashboard.cli.main import run
 
-DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
+DUMP = FIXTURES / "contracts" / "three-brokers.jsonl"
 TOPIC = "persistent://acme/orders/created"
 QUOTA = ("quota", "--limit", "100", "--usage", "10,50,30")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
+from places import FIXTURES
 
 from dashboard.cli.main import run
 
-DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
+DUMP = FIXTURES / "contracts" / "three-brokers.jsonl"
 BUSY = "10.1.0.1:8080"
 FIRST, SECOND = (
     f"acme/orders/{span}" for span in ("0x00000000_0x40000000", "0x40000000_0x80000000")

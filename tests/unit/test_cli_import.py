@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from places import FIXTURES
 
 from core.snapshot.store import load_snapshot
 from dashboard.cli.main import run as run_command
@@ -15,7 +16,7 @@ COMPLETE = {
     "nonPersistentTopicsEnabled": True,
     "startTimestamp": 1795800000000,
 }
-REPORTS = Path(__file__).parents[1] / "fixtures" / "reports" / "serving"
+REPORTS = FIXTURES / "reports" / "serving"
 
 
 def run(capsys, *words):

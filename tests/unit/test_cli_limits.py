@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from test_planning_limits import ORDERS, limited
+from limited_fleet import ORDERS, limited
 
 from core.snapshot.store import save_snapshot
 from dashboard.cli.main import run

@@ -11,6 +11,7 @@ import pytest
 from claims import FIRST_SESSION, claimed, unheard
 from fleet_builder import make_snapshot
 from fleet_edit import owned_by
+from places import FIXTURES
 
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import save_snapshot
@@ -125,7 +126,7 @@ def test_neither_cluster_nor_directory_is_named(
 
 
 def test_owners_give_no_all_clear_beside_a_dead_broker(ask: Asked, tmp_path: Path) -> None:
-    dump = Path(__file__).parents[1] / "fixtures" / "reports" / "serving" / "i23984.jsonl"
+    dump = FIXTURES / "reports" / "serving" / "i23984.jsonl"
     assert run(["import-zk", str(dump), "--out", str(tmp_path / "s")]) == 0
     _, out, _ = ask(tmp_path / "s", as_json=False)
     assert "Elsewhere in this cluster: 1 error (liveness)." in out

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from fleet_builder import NOON
+from places import FIXTURES
 
 from core.snapshot import Manifest
 from dashboard.cli.main import run
 from dashboard.components.pulsar.system import release_badge
 
-DUMP = Path(__file__).parent.parent / "fixtures" / "pulsar" / "zk-dump-idle.jsonl"
+DUMP = FIXTURES / "pulsar" / "zk-dump-idle.jsonl"
 EXCLUDED = "loadBalancerSheddingExcludedNamespaces"
 LACKS = (
     f"Release 4.0.8 has no setting {EXCLUDED}, so its value has no effect. "

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from places import FIXTURES
 from shedding_world import MB, Broker, Bundle, World
 
 from core.plan.codec import load_plan
@@ -16,7 +17,7 @@ from core.snapshot.store import save_snapshot
 from core.systems import STEPS
 from dashboard.cli.main import run
 
-DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
+DUMP = FIXTURES / "contracts" / "three-brokers.jsonl"
 BUSY = "10.1.0.1:8080"
 FIRST, SECOND, THIRD = (
     f"acme/orders/{span}"

@@ -17,6 +17,7 @@ import pytest
 from fleet_builder import make_snapshot
 from fleet_edit import edited, owned_by, with_policies
 from pegasus_snapshots import snapshot_of, whole
+from places import FIXTURES
 
 from core.operations import place
 from core.pulsar.placement import place_bundle
@@ -27,7 +28,7 @@ from dashboard import services
 from dashboard.cli.main import COMMANDS, run
 from dashboard.cli.systems import captured
 
-DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
+DUMP = FIXTURES / "contracts" / "three-brokers.jsonl"
 BUNDLE = "acme/orders/0x00000000_0x40000000"
 
 Trimtab = Callable[..., tuple[int, str, str]]

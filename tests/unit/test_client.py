@@ -10,7 +10,6 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from pathlib import Path
 from types import SimpleNamespace
 from typing import ForwardRef, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -20,6 +19,7 @@ import pytest
 from fleet_builder import make_snapshot
 from limits import RateLimitItemPerMinute
 from pegasus_snapshots import generated
+from places import ROOT
 from served import counted_answers, served
 from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse, RedirectResponse
@@ -167,7 +167,7 @@ def test_answers_have_the_form_of_their_types(pair, name):
 
 EXAMPLE = re.search(
     r"^```python\n(from trimtab\.client .*?)^```",
-    (Path(__file__).parents[2] / "docs" / "reference" / "http.md").read_text(),
+    (ROOT / "docs" / "reference" / "http.md").read_text(),
     re.MULTILINE | re.DOTALL,
 )
 
@@ -202,9 +202,8 @@ def test_a_type_checker_knows_the_client(tmp_path):
     )
     file = tmp_path / "cells.py"
     file.write_text("\n".join((EXAMPLE[1], *right, *wrong)))
-    root = Path(__file__).parents[2]
     command = (sys.executable, "-m", "mypy", "--no-error-summary", "--strict", str(file))
-    done = subprocess.run(command, cwd=root, check=False, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
     lines = [int(line.split(":")[1]) for line in done.stdout.splitlines() if " error: " in line]
     first = file.read_text().splitlines().index(wrong[0]) + 1
     assert sorted(set(lines)) == list(range(first, first + len(wrong))), done.stdout

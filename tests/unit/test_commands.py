@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import typer
+from places import ROOT
 
 from dashboard.cli import operations, progress, signatures, source
 from dashboard.cli.commands import COMMANDS, OTHER_NAMES, CommandEntry, Group
@@ -162,7 +163,7 @@ def test_the_signatures_alone_have_the_same_help_and_load_nothing_heavy() -> Non
     done = subprocess.run(
         [sys.executable, "-c", HELPS],
         input=json.dumps(list(EVERY)),
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
         env={**os.environ, "COLUMNS": str(WIDTH)},
         capture_output=True,
         text=True,
@@ -208,7 +209,7 @@ def completions(line: str) -> list[str]:
         [sys.executable, "-m", "dashboard.cli"],
         env={
             **os.environ,
-            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "PYTHONPATH": str(ROOT),
             "_TRIMTAB_COMPLETE": "complete_bash",
             "COMP_WORDS": "\n".join(words),
             "COMP_CWORD": str(len(words) - 1),
@@ -260,7 +261,7 @@ def test_zsh_and_fish_get_the_same_names(shell: str) -> None:
         [sys.executable, "-m", "dashboard.cli"],
         env={
             **os.environ,
-            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "PYTHONPATH": str(ROOT),
             "_TRIMTAB_COMPLETE": f"complete_{shell}",
             "_TYPER_COMPLETE_ARGS": "trimtab health w",
             "_TYPER_COMPLETE_FISH_ACTION": "get-args",
@@ -300,7 +301,7 @@ def test_a_reader_that_has_seen_enough_ends_a_command_well() -> None:
     os.close(read)
     done = subprocess.run(
         [sys.executable, "-m", "dashboard.cli", "quota", "--limit", "1", "--usage", "1"],
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
         stdout=write,
         stderr=subprocess.PIPE,
         text=True,

@@ -15,12 +15,13 @@ from pathlib import Path
 import pytest
 import typer
 import yaml
+from places import ROOT
 
 from dashboard import services
 from dashboard.cli.main import app
 from dashboard.services import access
 
-DEPLOY = Path(__file__).parents[2] / "docs" / "deploy"
+DEPLOY = ROOT / "docs" / "deploy"
 CHART = DEPLOY / "helm" / "trimtab"
 COMMAND = typer.main.get_command(app)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 import pytest
 import sqlalchemy as sa
 from journal_entries import ONE_OF_EACH, plan_of, record_of, requested
+from places import FIXTURES
 
 from connectors.journal.journal import SqlJournal
 from connectors.journal.schema import ENTRIES
@@ -20,7 +19,7 @@ from core.plan.codec import dump_plan, load_plan
 from core.plan.model import sealed
 from core.systems import STEPS
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "journal"
+FIXTURES = FIXTURES / "journal"
 
 
 @pytest.mark.parametrize("other", [1, 3])

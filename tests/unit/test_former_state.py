@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from fleet_builder import NOON, make_history
 from journal_entries import ONE_OF_EACH, record_of
+from places import FIXTURES
 
 from connectors.access.users import UserFile
 from connectors.alerts.store import AlertStore
@@ -33,7 +34,7 @@ from core.snapshot.store import SnapshotStore
 from dashboard import services
 from dashboard.cli.main import run
 
-STATES = sorted((Path(__file__).parents[1] / "fixtures" / "state").glob("*.tar.xz"))
+STATES = sorted((FIXTURES / "state").glob("*.tar.xz"))
 
 
 @pytest.fixture(params=STATES, ids=lambda path: path.name.partition(".")[0])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import tomllib
-from pathlib import Path
+
+from places import ROOT
 
 from dashboard.components import figures, tables
 from dashboard.presenters import guides
 from dashboard.sitemap import ENTRIES
 
-ROOT = Path(__file__).parents[2]
 MAX_TERMS = 40
 
 

@@ -7,13 +7,13 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
-from pathlib import Path
 
 import msgspec
 import pyarrow as pa
 import pytest
 from fleet_builder import NOON, broker_names, make_snapshot
 from fleet_edit import edited, every, owned_by, with_manifest, with_policies, with_settings, without
+from places import FIXTURES
 
 from core.findings.engine import MAX_OF_ONE_CODE, capped
 from core.findings.finding import Finding, count_by_severity, findings_sentence, overall_state
@@ -474,7 +474,7 @@ def test_every_rule_is_registered_once() -> None:
 
 
 def test_a_bundle_in_two_reports_is_found(tmp_path) -> None:
-    dump = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
+    dump = FIXTURES / "contracts" / "three-brokers.jsonl"
     lines = [json.loads(line) for line in dump.read_text().splitlines()]
     reports = [line["value"] for line in lines if line["path"].startswith("/loadbalance/brokers/")]
     name, stats = next(iter(reports[0]["lastStats"].items()))

@@ -16,6 +16,7 @@ import pytest
 from fleet_builder import NOON, make_history
 from fleet_edit import edited, with_settings
 from pegasus_snapshots import generated
+from places import FIXTURES
 
 from core.history.store import tables
 from core.history.store.layout import (
@@ -31,7 +32,6 @@ from core.history.store.writer import Recorder
 from core.pulsar.snapshot.zkdump import import_zk_dump
 from core.snapshot.record import SEGMENT, TAKEN_AT
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 NOW = NOON + timedelta(minutes=30)
 
 

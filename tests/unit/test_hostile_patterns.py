@@ -9,9 +9,9 @@ import re
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from places import ROOT
 
 from core.errors import InputError
 from core.pegasus.ids import is_gpid, parse_gpid
@@ -22,7 +22,6 @@ from core.pulsar.placement.versions import version_key, version_ranks
 from core.pulsar.releases import version_number
 from core.units import by_name, ranks_by_name
 
-ROOT = Path(__file__).parents[2]
 SHORT, LONG = 1_000, 4_000
 BLAMED_S = 0.001
 """A linear pattern needs microseconds for the short text; then it is not measured further."""

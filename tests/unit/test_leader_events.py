@@ -7,11 +7,12 @@ import json
 from pathlib import Path
 
 import pytest
+from places import FIXTURES
 
 from core.errors import InputError
 from core.pulsar.leader.events import RecordingWriter, ZnodeEvent, encode_event, read_recording
 
-RECORDED = Path(__file__).parents[1] / "fixtures/pulsar/leader"
+RECORDED = FIXTURES / "pulsar/leader"
 
 
 @pytest.mark.parametrize("name", ["uniform", "threshold"])

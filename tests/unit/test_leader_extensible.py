@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 import pytest
+from places import FIXTURES
 
 from core.pulsar.leader.events import MESSAGE, ZnodeEvent, read_recording
 from core.pulsar.leader.extensible import ExtensibleReplay
@@ -17,7 +18,7 @@ from core.pulsar.shedding.transfer_shedder import UPSTREAM_REASONS
 from core.pulsar.snapshot.load_topics import BROKER_LOAD_TOPIC, UNIT_STATE_TOPIC
 from dashboard.cli.main import run
 
-RECORDING: Final = Path(__file__).parents[1] / "fixtures/pulsar/leader_extensible/transfer.jsonl.gz"
+RECORDING: Final = FIXTURES / "pulsar/leader_extensible/transfer.jsonl.gz"
 TRUTH: Final = json.loads(RECORDING.with_name("transfer.rounds.json").read_text("utf-8"))
 CONFIGURED: Final[dict[str, object]] = {
     "loadBalancerSheddingGracePeriodMinutes": 3,

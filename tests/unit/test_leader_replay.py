@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from places import FIXTURES
 
 from core.pulsar.leader.accuracy import (
     CALIBRATION_LEAD_S,
@@ -27,7 +28,7 @@ from core.pulsar.leader.replay import LeaderReplay
 from dashboard.cli.main import run
 from dashboard.cli.pulsar.leader import configured_values
 
-RECORDED = Path(__file__).parents[1] / "fixtures/pulsar/leader"
+RECORDED = FIXTURES / "pulsar/leader"
 EVERY_MINUTE = {
     "loadBalancerSheddingIntervalMinutes": 1,
     "loadBalancerReportUpdateMinIntervalMillis": 5000,

@@ -12,6 +12,7 @@ from typing import Any
 
 import pulsar.exceptions
 import pytest
+from places import FIXTURES
 
 from connectors.config.model import ClusterConfig
 from connectors.pulsar.leader.recording import TopicRecording
@@ -43,7 +44,7 @@ from core.snapshot import PulsarSnapshot
 from core.snapshot.problems import ProblemLog
 from core.snapshot.store import load_snapshot, save_snapshot
 
-RECORDED = Path(__file__).parents[1] / "fixtures" / "pulsar" / "extensible"
+RECORDED = FIXTURES / "pulsar" / "extensible"
 BROKERS = ("127.0.0.1:18080", "127.0.0.1:18081", "127.0.0.1:18082")
 CONFIG = ClusterConfig(name="real", admin_urls=["http://127.0.0.1:18080"])
 ADDRESSES = dict.fromkeys(BROKERS, "pulsar://127.0.0.1:16650")

@@ -11,6 +11,7 @@ import pytest
 from fleet_builder import make_snapshot
 from journal_entries import plan_of
 from pegasus_snapshots import generated
+from places import ROOT
 from prometheus_client.parser import text_string_to_metric_families
 
 from connectors.config.model import TrimtabConfig
@@ -20,7 +21,7 @@ from core.snapshot.store import SnapshotStore
 from dashboard import services
 from dashboard.services import metrics
 
-MONITORING = Path(__file__).parents[2] / "docs" / "deploy" / "monitoring"
+MONITORING = ROOT / "docs" / "deploy" / "monitoring"
 
 
 @pytest.fixture

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from time import time
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from places import FIXTURES
 from prometheus_client.parser import text_string_to_metric_families
 
 from connectors.pulsar.metrics.scrape import _parsed, _plain_sample, exposed
@@ -20,7 +20,7 @@ from core.pulsar.storage_latency import BUCKETS, quantile_ms
 from core.schemas.pulsar import BROKER_METRICS
 from dashboard.presenters.pulsar.metrics import counters_sentence
 
-REAL = Path(__file__).parent.parent / "fixtures/pulsar/modular/rest/prometheus_b0.txt"
+REAL = FIXTURES / "pulsar/modular/rest/prometheus_b0.txt"
 _OF_A_LEADER = {"pulsar_lb_unload_broker_total", "pulsar_lb_unload_bundle_total"}
 
 

@@ -29,6 +29,7 @@ from pegasus_snapshots import (
     table_row,
     whole,
 )
+from places import FIXTURES
 
 from connectors.config.model import TrimtabConfig
 from connectors.systems import target_of
@@ -64,7 +65,7 @@ from dashboard.presenters.pulsar.fleet import summary
 from dashboard.systems import SYSTEMS as ENTRIES
 from dashboard.systems import page_part
 
-DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
+DUMP = FIXTURES / "contracts" / "three-brokers.jsonl"
 NOON = datetime(2026, 11, 28, 12, tzinfo=UTC)
 
 

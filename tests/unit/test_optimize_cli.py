@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from fleet_builder import make_snapshot
 from fleet_edit import with_policies
+from places import FIXTURES
 
 from core.plan.codec import load_plan
 from core.snapshot.store import save_snapshot
 from core.systems import STEPS
 from dashboard.cli.main import run
 
-DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
+DUMP = FIXTURES / "contracts" / "three-brokers.jsonl"
 MOVE_KEYS = {
     *("bundle", "from", "to", "bytes_per_s", "clients", "topics"),
     *("msgs_per_s", "disruption", "co_moves"),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from places import FIXTURES
 
 from connectors.pulsar.outputs import import_outputs
 from connectors.pulsar.outputs.kinds import parts_of
@@ -19,7 +20,6 @@ from core.pulsar.snapshot.zkdump import import_zk_dump
 from core.snapshot import PulsarSnapshot
 
 NOW = datetime(2026, 11, 28, 12, 0, tzinfo=UTC)
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 ADMIN = FIXTURES / "reports" / "serving" / "iadmin.jsonl"
 DUMP = FIXTURES / "contracts" / "three-brokers.jsonl"
 ISOLATION = (

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from places import FIXTURES
 
 from connectors.pegasus.rpc.frame import decode_reply
 from connectors.pegasus.rpc.parse import parse_nodes, parse_partitions, parse_tables
@@ -18,7 +18,7 @@ from core.pegasus.balance.rounds import balance_round
 from core.pegasus.health import HealthState, Membership, health_states
 from core.pegasus.view import NO_NODE
 
-RECORDED = Path(__file__).parents[1] / "fixtures" / "pegasus" / "thft" / "own"
+RECORDED = FIXTURES / "pegasus" / "thft" / "own"
 
 
 def result(name):

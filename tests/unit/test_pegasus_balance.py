@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from pegasus_snapshots import generated
+from places import FIXTURES
 
 from core.errors import SchemaError
 from core.operations.balance import OPERATION, BalanceState, balance
@@ -34,7 +34,7 @@ from core.snapshot.pegasus import PegasusSnapshot
 from dashboard.cli import output
 from dashboard.cli.main import run
 
-FIXTURE = Path(__file__).parents[1] / "fixtures" / "pegasus" / "balance-traces.json"
+FIXTURE = FIXTURES / "pegasus" / "balance-traces.json"
 RECORDED: dict[str, Any] = json.loads(FIXTURE.read_bytes())
 SINGLES = {one["id"]: one for one in [*RECORDED["single_round"], *RECORDED["special"]]}
 TRACES = {one["id"]: one for one in RECORDED["traces"]}

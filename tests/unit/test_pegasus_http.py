@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
+from places import FIXTURES
 
 from connectors.pegasus.http.client import HttpClient
 from connectors.pegasus.http.parse import parse_metrics
@@ -29,7 +29,7 @@ from core.pegasus.metrics import (
     table_rates_per_s,
 )
 
-RECORDED = Path(__file__).parents[1] / "fixtures" / "pegasus" / "http"
+RECORDED = FIXTURES / "pegasus" / "http"
 ASKED = {
     "/version": "meta34601/version",
     "/configs": "meta34601/configs",

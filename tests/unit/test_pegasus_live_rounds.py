@@ -7,10 +7,10 @@ that explain every round.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
+from places import FIXTURES
 
 from core.pegasus.balance.model import BalanceOptions
 from core.pegasus.balance.rounds import balance_rounds
@@ -18,7 +18,7 @@ from core.pegasus.balance.score import count_spread
 from core.pegasus.trace_form import parse_trace, view_of
 from core.pegasus.view import NO_NODE, ClusterView
 
-RECORDED = Path(__file__).parents[1] / "fixtures" / "pegasus" / "balance"
+RECORDED = FIXTURES / "pegasus" / "balance"
 RUNS = {
     "s1": ("s1_d_uneven_steady", "s1_e_lively.end", (34801, 34802, 34803, 34804)),
     "s2": ("s2_a_new_node_steady", "s2_b_lively.end", (34802, 34804, 34801, 34803, 34805)),

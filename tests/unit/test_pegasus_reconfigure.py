@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
+from places import FIXTURES
 
 from core.errors import InputError
 from core.pegasus.balance.model import ConfigType, ProposalAction
@@ -13,7 +13,7 @@ from core.pegasus.guardian import CureStatus, GuardedNode, Guardian, GuardianOpt
 from core.pegasus.partition import DroppedReplica, PartitionConfig, PartitionMemory
 from core.pegasus.reconfigure import apply_action, projected_configs, reconcile
 
-RECORDED = Path(__file__).parents[1] / "fixtures" / "pegasus" / "thft" / "propose"
+RECORDED = FIXTURES / "pegasus" / "thft" / "propose"
 SENT = {
     name: one
     for file in ("log_hp", "log_nonmember", "log_freezed")

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
+from places import FIXTURES
 
 from connectors.pegasus.acting.settings import check_accepted, is_same, read_answer, words_of
 from connectors.pegasus.rpc.parse import parse_command_answer
 from core.errors import ConflictError
 from core.pegasus.server_settings import CHANGEABLE, canonical, changeable
 
-RECORDED = Path(__file__).parents[1] / "fixtures" / "pegasus" / "cli" / "meta_remote_commands.json"
+RECORDED = FIXTURES / "pegasus" / "cli" / "meta_remote_commands.json"
 OURS = {one.key for one in CHANGEABLE}
 EXCHANGES = [
     (words, parse_command_answer(answer))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from pegasus_snapshots import snapshot_of, whole
+from places import FIXTURES
 
 from connectors.pegasus.http.parse import parse_metrics
 from core.pegasus.metrics import CAPACITY_UNITS, Entity, MetricsSample
@@ -31,7 +31,7 @@ from core.schemas.pegasus import ADDED_LATER, NODES, OPERATIONS
 from core.snapshot.pegasus import load_pegasus_snapshot
 from core.snapshot.store import save_snapshot
 
-RECORDED = Path(__file__).parents[1] / "fixtures" / "pegasus" / "http" / "replica34801"
+RECORDED = FIXTURES / "pegasus" / "http" / "replica34801"
 ONE: Entity = ("replica", "replica@2.0")
 TWO: Entity = ("replica", "replica@2.1")
 SERVER: Entity = ("server", "server")

@@ -6,9 +6,9 @@ import contextlib
 import json
 import random
 import struct
-from pathlib import Path
 
 import pytest
+from places import FIXTURES
 
 from connectors.pegasus.rpc import idl, parse
 from connectors.pegasus.rpc.frame import (
@@ -32,7 +32,7 @@ from core.pegasus.answers import NodeEntry
 from core.pegasus.balance.model import ConfigType, PlanKind, ProposalAction
 from core.pegasus.proposal import Proposal
 
-RECORDED = Path(__file__).parents[1] / "fixtures" / "pegasus" / "thft"
+RECORDED = FIXTURES / "pegasus" / "thft"
 HTTP_ON_THE_SAME_PORT = "0049"
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pytest
 from fleet_builder import make_snapshot, make_topics
+from limited_fleet import MAIL, ORDERS, limited
 
 from core.errors import UnknownNameError
 from core.planning.limits.groups import (
@@ -21,26 +20,6 @@ from core.planning.limits.rates import rate_limits
 from core.planning.limits.tenants import tenant_uses
 from core.pulsar.settings import effective_settings
 from core.snapshot import PulsarSnapshot
-
-ORDERS, MAIL = "acme/orders", "acme/mail"
-
-
-def limited(policies=(), groups=None, **options) -> PulsarSnapshot:
-    """The generated fleet with policies ``(kind, name, body)`` and groups by namespace."""
-    plain = make_snapshot(brokers=6, bundles=80, **options)
-    rows = [
-        *plain.policies.to_pylist(),
-        *({"kind": kind, "name": name, "body": json.dumps(body)} for kind, name, body in policies),
-    ]
-    spaces = plain.namespaces.to_pylist()
-    for row in spaces:
-        row["resource_group"] = (groups or {}).get(row["namespace"])
-    tables = {
-        **plain.tables,
-        "policies": pa.Table.from_pylist(rows, schema=plain.policies.schema),
-        "namespaces": pa.Table.from_pylist(spaces, schema=plain.namespaces.schema),
-    }
-    return PulsarSnapshot.build(plain.manifest, tables)
 
 
 def test_use_of_namespaces_is_the_sum_of_their_bundles():

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from places import ROOT
 
 from core.pulsar.defects import (
     DEFECTS,
@@ -61,7 +60,7 @@ def test_a_fix_ends_the_defect_in_its_line(code: str) -> None:
 
 
 def test_the_documentation_names_every_fix() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "releases.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "releases.md").read_text(encoding="utf-8")
     rows = [row for row in page.splitlines() if row.startswith("|")]
     for defect in DEFECTS.values():
         fixed = f"| {', '.join(defect.fixed)} |"

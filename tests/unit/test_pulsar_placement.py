@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 from weakref import ref
 
@@ -13,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from fleet_builder import NOON, make_snapshot
+from places import FIXTURES
 
 from core.errors import UnknownNameError
 from core.pulsar.placement import (
@@ -32,7 +32,7 @@ from core.pulsar.snapshot.znodes.assemble import EXTENSIBLE_LACKS
 from core.pulsar.view import LoadView
 from core.snapshot import Manifest, PulsarSnapshot
 
-THREE_BROKERS = Path(__file__).parent.parent / "fixtures" / "contracts" / "three-brokers.jsonl"
+THREE_BROKERS = FIXTURES / "contracts" / "three-brokers.jsonl"
 ORDERS = "acme/orders/0x00000000_0x40000000"
 MODULAR = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
 LEAST_RATE, LEAST_USAGE, TURNS, AVG = STRATEGY_NAMES

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from fleet_builder import NOON
+from places import FIXTURES
 
 from core.errors import InputError, UnknownNameError
 from core.pulsar.releases import Release
@@ -22,7 +22,7 @@ from core.pulsar.settings import (
 )
 from core.snapshot import Manifest, PulsarSnapshot
 
-RECORDED = Path(__file__).parent.parent / "fixtures" / "pulsar" / "modular" / "lb_settings.json"
+RECORDED = FIXTURES / "pulsar" / "modular" / "lb_settings.json"
 CHANGED_WHILE_RECORDING = {
     "exposeBundlesMetricsInPrometheus",
     "loadBalancerAutoBundleSplitEnabled",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from places import FIXTURES
 from shedding_world import MB, Broker, Bundle, World
 
 from core.pulsar.cluster import FleetStart
@@ -20,7 +21,7 @@ from dashboard.cli.main import run
 FIRST = "acme/orders/0x00000000_0x00010000"
 SECOND = "acme/orders/0x00010000_0x00020000"
 QUOTA = {"msgRateIn": 400, "msgRateOut": 600.0, "bandwidthIn": 1e6, "bandwidthOut": 2e6}
-DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
+DUMP = FIXTURES / "contracts" / "three-brokers.jsonl"
 
 
 def snapshot(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from places import FIXTURES
 from shedding_world import MB, Broker, Bundle, World, decide_through, even
 
 from core.pulsar.java.maps import concurrent_order, spread_hashes
@@ -21,7 +22,7 @@ from core.pulsar.view import LoadView
 from core.units import format_ratio
 
 MIB = 1024.0 * 1024.0
-DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
+DUMP = FIXTURES / "contracts" / "three-brokers.jsonl"
 
 
 def _sources(world: World, strategy: str, rounds: int = 1) -> list[list[str]]:

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 from fleet_builder import make_snapshot
+from places import FIXTURES
 
 from core.errors import InputError, SnapshotError
 from core.pulsar.snapshot.zkdump import import_zk_dump
 from core.snapshot.store import load_manifest, load_snapshot, save_snapshot
 from dashboard.cli.main import run
 
-DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
+DUMP = FIXTURES / "contracts" / "three-brokers.jsonl"
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 CONTENTS = [

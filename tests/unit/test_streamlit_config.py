@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from places import ROOT
 
-DASHBOARD = Path(__file__).parents[2] / "dashboard"
+DASHBOARD = ROOT / "dashboard"
 READ = """
 import sys
 from streamlit import config

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from places import FIXTURES
 
 from core.errors import InputError
 from core.pulsar.snapshot.zkdump import import_zk_dump
@@ -15,7 +16,6 @@ from core.pulsar.snapshot.znodes.namespaces import boundaries_from_names
 from core.snapshot import PulsarSnapshot
 from core.snapshot.problems import MAX_PER_CODE, ProblemLog
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 

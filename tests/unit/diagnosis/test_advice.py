@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
+from places import FIXTURES
 
 from core.diagnosis.pulsar.advice import (
     change_outcome,
@@ -24,7 +24,7 @@ from core.snapshot import PulsarSnapshot
 from core.snapshot.store import save_snapshot
 from dashboard.cli.main import run as run_command
 
-REPORTS = Path(__file__).parents[2] / "fixtures" / "reports"
+REPORTS = FIXTURES / "reports"
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 EVENLY = "loadBalancerDistributeBundlesEvenlyEnabled"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from fleet_builder import make_snapshot
 from fleet_edit import every, with_settings
+from places import FIXTURES
 from report_cluster import all_reports
 
 from core.diagnosis.model import Cause, Diagnosis, Effect, Outcome, one_per_fix
@@ -25,7 +25,7 @@ from core.pulsar.snapshot.zkdump import import_zk_dump
 from core.snapshot import PulsarSnapshot
 from dashboard.cli.main import run as run_command
 
-REPORTS = Path(__file__).parents[2] / "fixtures" / "reports"
+REPORTS = FIXTURES / "reports"
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 LONG = DiagnoseRequest(seconds=60.0)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from pegasus_diagnosis import CALM, LIVELY, cluster, node_names
 from pegasus_snapshots import part_row
+from places import FIXTURES
 
 from core.diagnosis.pegasus.registry import diagnose
 
-RECORDED = Path(__file__).parents[3] / "fixtures" / "pegasus" / "balance"
+RECORDED = FIXTURES / "pegasus" / "balance"
 
 
 def recorded(name):
