@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from core.findings.finding import SEVERITIES, Finding
 from core.findings.quantity import Quantity
+from core.progress import NO_PROGRESS, Progress
 
 C = TypeVar("C")
 
@@ -41,6 +42,28 @@ def run_rules(
         Worst first, then in the order of the rules.
     """
     found = [finding for rule in rules for finding in capped(rule(context), limit)]
+    return worst_first(found)
+
+
+def run_rules_by_area(
+    rules_by_area: Mapping[str, Sequence[Rule[C]]], context: C, progress: Progress = NO_PROGRESS
+) -> tuple[Finding, ...]:
+    """Judge a context by the rules of every area; each finding has its area.
+
+    Args:
+        rules_by_area: In the order in which findings of one severity are listed.
+        context: What every rule reads.
+        progress: Called before each rule.
+    Returns:
+        Worst first, then in the order of the rules.
+    """
+    total, done = sum(map(len, rules_by_area.values())), 0
+    found: list[Finding] = []
+    for area, rules in rules_by_area.items():
+        for rule in rules:
+            progress.step(done, total, "rules")
+            found += (replace(one, area=area) for one in run_rules((rule,), context))
+            done += 1
     return worst_first(found)
 
 

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
-from core.errors import ComputeError
 from core.facts import NOTHING_ASSUMED, Assumed, facts_module, facts_of
 from core.operations.operation import Answer, Operation
-from core.progress import NoProgress, Progress
+from core.progress import JobStoppedError, NoProgress, Progress
 from core.request import Request
 from core.snapshot.store import CachedSnapshot, load_manifest
 from dashboard import services
@@ -25,7 +24,7 @@ MAX_ANSWERS: Final = 64
 _UNTIL_S: ContextVar[float | None] = ContextVar("until_s", default=None)
 
 
-class TooLongError(ComputeError):
+class TooLongError(JobStoppedError):
     """An answer was not computed within its time."""
 
     code = "too_long"

@@ -179,13 +179,15 @@ def test_each_representation_has_its_own_tag(client):
     assert client.get(place, headers={**known, "Accept": ARROW}).status_code == 304
 
 
-def test_an_answer_that_takes_too_long_ends_and_names_the_job(client, monkeypatch):
+@pytest.mark.parametrize("name", sorted(set(QUERIES) - {"lookup", "owners", "tenants"}))
+def test_an_answer_that_takes_too_long_ends_and_names_the_job(client, monkeypatch, name):
+    path = f"/api/v1/{name}/{ABOUT.get(name, 'fleet')}{QUERIES[name][-1]}"
     monkeypatch.setattr(api_operations, "WITHIN_S", -1.0)
-    late = client.get("/api/v1/simulate/fleet?rounds=9&seed=77")
+    late = client.get(path)
     assert (late.status_code, late.json()["code"]) == (504, "too_long")
     assert "job" in late.json()["hint"]
     monkeypatch.setattr(api_operations, "WITHIN_S", 60.0)
-    assert client.get("/api/v1/simulate/fleet?rounds=9&seed=77").status_code == 200
+    assert client.get(path).status_code == 200
 
 
 def test_no_problem_is_stored_by_a_cache(client):

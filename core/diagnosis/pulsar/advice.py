@@ -11,6 +11,7 @@ from core.diagnosis.pulsar.draws import SeedTrials
 from core.diagnosis.pulsar.trials import Change, Trials, judged_trials
 from core.errors import InputError, OpsError
 from core.findings.finding import Finding, Fix
+from core.progress import NO_PROGRESS, JobStoppedError, Progress
 from core.pulsar.setting_values import parse_upstream_value
 from core.pulsar.settings import SETTING_BY_KEY
 from core.pulsar.shedding.what_if import SettingPair, TurningPoint
@@ -28,6 +29,7 @@ def simulated_points(
     assumed: Mapping[str, Any] | None = None,
     release: str | None = None,
     budget_s: float = BUDGET_S,
+    progress: Progress = NO_PROGRESS,
 ) -> tuple[TurningPoint, ...]:
     """Return turning points with what becomes of the cluster under each, simulated to the end.
 
@@ -37,11 +39,12 @@ def simulated_points(
         assumed: Settings that hold anyway, upstream key to value; shedding counts as switched on.
         release: Release that is assumed.
         budget_s: Seconds after which further points are not simulated.
+        progress: Called during the simulations.
     """
     found = tuple(points)
     if not found:
         return found
-    draws = _draws(snapshot, assumed, release, budget_s)
+    draws = _draws(snapshot, assumed, release, budget_s, progress)
     return tuple(_simulated(draws, point) for point in found)
 
 
@@ -72,11 +75,13 @@ def _draws(
     assumed: Mapping[str, Any] | None,
     release: str | None,
     budget_s: float,
+    progress: Progress = NO_PROGRESS,
 ) -> SeedTrials:
     base = Change(settings=dict(assumed or {}), release=release).also(Change(settings=_ON))
-    return SeedTrials(
-        judged_trials(Trials(snapshot, budget_s=budget_s, assumed=base, stops_midway=True))
+    trials = Trials(
+        snapshot, budget_s=budget_s, assumed=base, stops_midway=True, progress=progress
     )
+    return SeedTrials(judged_trials(trials))
 
 
 def _simulated(draws: SeedTrials, point: TurningPoint) -> TurningPoint:
@@ -92,6 +97,8 @@ def _outcome(draws: SeedTrials, values: Mapping[str, Any]) -> tuple[str, bool | 
     change = Change(settings=dict(values))
     try:
         effect = draws.trials.effect(change)
+    except JobStoppedError:
+        raise
     except OpsError:
         effect = None
     if not draws.trials.known(change):

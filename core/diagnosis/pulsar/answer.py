@@ -27,7 +27,7 @@ from core.diagnosis.pulsar.values import alternatives
 from core.diagnosis.request import DiagnoseRequest
 from core.errors import InputError, OpsError
 from core.findings.finding import Fix
-from core.progress import Progress
+from core.progress import JobStoppedError, Progress
 from core.pulsar.load import usage_sources
 from core.pulsar.measures import cluster_target, measure
 from core.pulsar.owners import ORPHANED, STUCK
@@ -143,6 +143,8 @@ def diagnose(
         if not problem and _overloaded(context):
             context = DiagnosisContext(context.trials.judged("usage", traffic_may_differ=True))
             problem = _overload_problem(context)
+    except JobStoppedError:
+        raise
     except OpsError as exc:
         return Diagnosis(
             causes=facts,

@@ -218,9 +218,9 @@ def _few(names: Sequence[str]) -> str:
     return f": {', '.join(names[:_MAX_SHOWN])}{more}"
 
 
-def pegasus_health(facts: PegasusFacts, _: HealthRequest, __: Progress) -> PegasusHealth:
+def pegasus_health(facts: PegasusFacts, _: HealthRequest, progress: Progress) -> PegasusHealth:
     """Return the findings of a cluster; its counts are judged without a target."""
-    verdict = pegasus_verdict(facts, facts.earlier)
+    verdict = pegasus_verdict(facts, facts.earlier, progress)
     return PegasusHealth(
         values=_values(facts, verdict),
         verdict=verdict,

@@ -166,7 +166,9 @@ def _percent(target: Target, measures: Measures) -> float | None:
     return round(target.bound * 100, 3) if is_share else None
 
 
-def pulsar_health(facts: PulsarFacts, request: HealthRequest, _: Progress) -> PulsarHealth:
+def pulsar_health(
+    facts: PulsarFacts, request: HealthRequest, progress: Progress
+) -> PulsarHealth:
     """Return the findings of a cluster."""
     snapshot, settings = facts.snapshot, facts.settings
     target = target_of(request, snapshot.manifest)
@@ -174,7 +176,7 @@ def pulsar_health(facts: PulsarFacts, request: HealthRequest, _: Progress) -> Pu
         snapshot_id=snapshot.snapshot_id,
         manifest=snapshot.manifest,
         measures=facts.measures,
-        verdict=verdict_of(snapshot, settings, target=target),
+        verdict=verdict_of(snapshot, settings, target=target, progress=progress),
         target=target,
         source=source_of_worst(snapshot, facts.measures, settings),
     )

@@ -102,14 +102,17 @@ def _score(value: float | None) -> str:
     return "unknown" if value is None else f"{value:,.4g}"
 
 
-def place(facts: PulsarFacts, request: PlaceBundleRequest, _: Progress) -> Placed:
+def place(facts: PulsarFacts, request: PlaceBundleRequest, progress: Progress) -> Placed:
     """Place a bundle as the leader would.
 
     Raises:
         IncompleteSnapshotError: The snapshot has no brokers.
         UnknownNameError: There is no such bundle, broker or strategy.
     """
-    return placed(facts.view, facts.settings, request)
+    progress.step(0, 2, "load of the brokers")
+    view = facts.view
+    progress.step(1, 2, "placement")
+    return placed(view, facts.settings, request)
 
 
 def placed(view: LoadView, settings: EffectiveSettings, request: PlaceBundleRequest) -> Placed:

@@ -233,7 +233,7 @@ def _verdict(trace: BrokerTrace, done: Round) -> str:
     return "sheds" if trace.sheds else "stays"
 
 
-def shed(facts: PulsarFacts, request: ShedRoundsRequest, _: Progress) -> Shedding:
+def shed(facts: PulsarFacts, request: ShedRoundsRequest, progress: Progress) -> Shedding:
     """Return the rounds of a cluster's strategy, or of a named one.
 
     Raises:
@@ -251,14 +251,20 @@ def shed(facts: PulsarFacts, request: ShedRoundsRequest, _: Progress) -> Sheddin
         ),
         recently_unloaded=recent.names,
         is_checked=not request.strategy_only,
+        progress=progress,
     )
     start = strategy_rounds if request.strategy_only else shed_rounds
     rounds = start(strategy, named.view, named.settings, recently_unloaded=recent.names)
-    timed = list(_timed(rounds, request.rounds))
+    timed = list(_timed(rounds, request.rounds, progress))
     points = tuple(_turning_points(what_if, timed[0][0]))
     if not request.strategy_only:
         points = simulated_points(
-            snapshot, points, assumed=overrides, release=assumed.release, budget_s=_POINTS_S
+            snapshot,
+            points,
+            assumed=overrides,
+            release=assumed.release,
+            budget_s=_POINTS_S,
+            progress=progress,
         )
     sources = {move.broker for done, _ in timed for move in done.moves}
     return shedding_of(
@@ -345,10 +351,13 @@ def _turning_points(what_if: WhatIf, first: Round) -> Iterator[TurningPoint]:
             yield from what_if.turning_points(verdict.broker)
 
 
-def _timed(rounds: Iterator[Round], count: int) -> Iterator[tuple[Round, float]]:
+def _timed(
+    rounds: Iterator[Round], count: int, progress: Progress
+) -> Iterator[tuple[Round, float]]:
     started = time.perf_counter()
-    for done in itertools.islice(rounds, count):
+    for number, done in enumerate(itertools.islice(rounds, count), 1):
         yield done, (time.perf_counter() - started) * 1000
+        progress.step(number, count, "rounds")
         started = time.perf_counter()
 
 

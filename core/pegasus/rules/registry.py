@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
-from core.findings.engine import Rule, run_rules, worst_first
+from core.findings.engine import Rule, run_rules_by_area
 from core.findings.finding import Finding
 from core.findings.verdict import Area, Verdict
 from core.pegasus.rules.cluster import (
@@ -39,6 +38,7 @@ from core.pegasus.rules.tables import (
     writes_refused,
 )
 from core.pegasus.snapshot import PegasusFacts
+from core.progress import NO_PROGRESS, Progress
 from core.snapshot.pegasus import PegasusSnapshot
 from core.units import pluralize
 
@@ -66,34 +66,36 @@ AREAS: Final = tuple(area for area in RULES_BY_AREA if area != "reading")
 
 
 def assess_pegasus(
-    facts: PegasusFacts, earlier: Sequence[PegasusSnapshot] = ()
+    facts: PegasusFacts,
+    earlier: Sequence[PegasusSnapshot] = (),
+    progress: Progress = NO_PROGRESS,
 ) -> tuple[Finding, ...]:
     """Judge one snapshot by every rule.
 
     Args:
         facts: Any snapshot; what it does not hold becomes a finding of severity ``unknown``.
         earlier: Snapshots of the cluster before it, the newest last: they show what lasts.
+        progress: Called before each rule.
     Returns:
         Worst first, then in the order of the rules; of each code only so many, the rest counted.
     """
-    context = PegasusContext(facts, earlier)
-    found = (
-        replace(one, area=area)
-        for area, rules in RULES_BY_AREA.items()
-        for one in run_rules(rules, context)
-    )
-    return worst_first(found)
+    return run_rules_by_area(RULES_BY_AREA, PegasusContext(facts, earlier), progress)
 
 
-def pegasus_verdict(facts: PegasusFacts, earlier: Sequence[PegasusSnapshot] = ()) -> Verdict:
+def pegasus_verdict(
+    facts: PegasusFacts,
+    earlier: Sequence[PegasusSnapshot] = (),
+    progress: Progress = NO_PROGRESS,
+) -> Verdict:
     """Judge one snapshot by every rule, and name what was examined.
 
     Args:
         facts: Any snapshot; an area that it lacks the data of is named as not examined.
         earlier: Snapshots of the cluster before it, the newest last.
+        progress: Called before each rule.
     """
     return Verdict(
-        findings=assess_pegasus(facts, earlier),
+        findings=assess_pegasus(facts, earlier, progress),
         areas=tuple(Area(name=name, unexamined=_unexamined(facts, name)) for name in AREAS),
     )
 

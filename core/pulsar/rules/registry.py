@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import Final
 
-from core.findings.engine import Rule, run_rules, worst_first
+from core.findings.engine import Rule, run_rules_by_area
 from core.findings.finding import Finding
+from core.progress import NO_PROGRESS, Progress
 from core.pulsar.measures import Target, measure
 from core.pulsar.rules import measurements
 from core.pulsar.rules.addresses import (
@@ -157,6 +157,7 @@ def assess(
     target: Target | None = None,
     bundles: BundleFacts | None = None,
     moved: Collection[str] = frozenset(),
+    progress: Progress = NO_PROGRESS,
 ) -> tuple[Finding, ...]:
     """Judge one snapshot by every rule.
 
@@ -166,6 +167,7 @@ def assess(
         target: What counts as balanced; by default the cluster's own target.
         bundles: Who holds the bundles, where the snapshot does not.
         moved: Bundles whose owner changed in the minutes before.
+        progress: Called before each rule.
     Returns:
         Worst first, then in the order of the rules; at most
         :data:`core.findings.engine.MAX_OF_ONE_CODE` of one code, the rest counted in one more.
@@ -174,9 +176,4 @@ def assess(
     context = HealthContext(
         snapshot, chosen, measure(snapshot, chosen), target, bundles, moved=moved
     )
-    found = (
-        replace(one, area=area)
-        for area, rules in RULES_BY_AREA.items()
-        for one in run_rules(rules, context)
-    )
-    return worst_first(found)
+    return run_rules_by_area(RULES_BY_AREA, context, progress)

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from core.findings.engine import worst_first
 from core.findings.finding import Finding
 from core.findings.verdict import PROBLEMS, Area, Verdict
+from core.progress import NO_PROGRESS, Progress
 from core.pulsar.leader_activity import leader_activity
 from core.pulsar.liveness import liveness_of
 from core.pulsar.measures import Measures, Target, measure
@@ -55,6 +56,7 @@ def verdict_of(
     past: RecordedPast | None = None,
     earlier: Sequence[pa.Table] = (),
     moved: Collection[str] = frozenset(),
+    progress: Progress = NO_PROGRESS,
 ) -> Verdict:
     """Judge one snapshot by every rule, those of the settings doctor included.
 
@@ -69,9 +71,10 @@ def verdict_of(
         earlier: Brokers of the minutes before the snapshot, oldest first; see
             :class:`core.pulsar.rules.context.HealthContext`.
         moved: Bundles whose owner changed in the minutes before.
+        progress: Called before each rule.
     """
     chosen = effective_settings(snapshot) if settings is None else settings
-    judge = partial(_judged, snapshot, chosen, target, bundles, past, earlier, moved)
+    judge = partial(_judged, snapshot, chosen, target, bundles, past, earlier, moved, progress)
     if all(one is None for one in (settings, target, bundles, past)) and not (earlier or moved):
         known: Verdict = snapshot.derived.get("verdict", judge)
         return known
@@ -86,8 +89,12 @@ def _judged(
     past: RecordedPast | None,
     earlier: Sequence[pa.Table],
     moved: Collection[str],
+    progress: Progress,
 ) -> Verdict:
-    health = assess(snapshot, chosen, target=target, bundles=bundles, moved=moved)
+    health = assess(
+        snapshot, chosen, target=target, bundles=bundles, moved=moved, progress=progress
+    )
+    progress.step(0, 0, "settings doctor")
     doctor = examine(snapshot, chosen, past, earlier).diagnoses
     found = worst_first((*health, *_problems_of_doctor(doctor, health)))
     case = _Case(snapshot, chosen, measure(snapshot, chosen), bundles is not None)

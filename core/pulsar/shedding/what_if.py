@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from core.ids import namespace_of
+from core.progress import NO_PROGRESS, Progress
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings, Setting
 from core.pulsar.shedding.model import Decision, Move
 from core.pulsar.shedding.registry import AnyStrategy
@@ -125,6 +126,7 @@ class WhatIf:
         state: The strategy's memory before the round; ``None`` if it just started.
         recently_unloaded: Bundles in their grace period.
         is_checked: Whether the load manager's checks count: what it leaves alone is not shed.
+        progress: Called before each repeated round.
     """
 
     strategy: AnyStrategy
@@ -133,6 +135,7 @@ class WhatIf:
     state: object = None
     recently_unloaded: Collection[str] = field(default=())
     is_checked: bool = False
+    progress: Progress = NO_PROGRESS
 
     def sheds(self, broker: str, **assumed: object) -> bool:
         """Return whether a broker sheds under assumed settings."""
@@ -152,6 +155,7 @@ class WhatIf:
             concerns: What is in question.
             is_patient: The round is one after many of the same load: no count of rounds lacks.
         """
+        self.progress.step(0, 0, "settings that change a verdict")
         settings = self.settings_of(assumed)
         config = self.strategy.config(settings)
         state = self.strategy.initial_state() if self.state is None else self.state
@@ -176,6 +180,7 @@ class WhatIf:
         config, state = self.strategy.config(settings), self.strategy.initial_state()
         recent = frozenset(self.recently_unloaded)
         for number in range(1, _MAX_ROUNDS + 1):
+            self.progress.step(0, 0, "settings that change a verdict")
             decision, state = self.strategy.decide(self.view, config, state, recent)
             if self._goes(decision, settings, concerns):
                 return number
