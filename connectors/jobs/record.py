@@ -14,6 +14,8 @@ from core.errors import ComputeError, UnknownNameError
 State = Literal["queued", "running", "done", "failed", "stopped"]
 ENDED: Final[frozenset[State]] = frozenset({"done", "failed", "stopped"})
 RESULT: Final = "result"
+ANSWER_FILE: Final = "answer.msgpack"
+"""In the folder of the result tables: the whole answer of an operation about one snapshot."""
 _TABLE: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 
 
@@ -105,6 +107,11 @@ class Job:
     def kind(self) -> str:
         """Name of its kind; empty if the request cannot be read."""
         return self.request.kind if self.request else ""
+
+    @property
+    def answer_file(self) -> Path:
+        """Place of the whole answer, see :class:`core.operations.sent.SentAnswer`."""
+        return self.folder / RESULT / ANSWER_FILE
 
     def table(self, name: str) -> Path:
         """Return the location of a result table: a Parquet file, or a folder of them.

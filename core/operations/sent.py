@@ -112,22 +112,47 @@ def _listed(listing: Listing, now_ms: int) -> TextTable:
     )
 
 
-def packed(
+class KeptAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer as a job keeps it.
+
+    Attributes:
+        taken_at: Time of the snapshot.
+        answer: The answer.
+    """
+
+    taken_at: datetime
+    answer: SentAnswer
+
+
+def sent_answer(
     answer: Answer,
     request: Request,
     taken_at: datetime,
     now: datetime,
-    warnings: Sequence[str],
-    labels: Mapping[str, str],
-) -> bytes:
-    """Return an answer as bytes; see :class:`SentAnswer`."""
-    sent = SentAnswer(
+    warnings: Sequence[str] = (),
+    labels: Mapping[str, str] | None = None,
+) -> SentAnswer:
+    """Return an answer as it is sent.
+
+    Args:
+        answer: The answer.
+        request: The request that it answers.
+        taken_at: Time of the snapshot.
+        now: The present moment.
+        warnings: About the release of the cluster.
+        labels: Labels of brokers or nodes by address.
+    """
+    return SentAnswer(
         body=plain(answer),
         lines=tuple(lines_of(answer, request, taken_at, now)),
         tables={name: arrow_bytes(table) for name, table in answer.tables.items()},
         warnings=(*answer.warnings, *warnings),
-        labels=dict(labels),
+        labels=dict(labels or {}),
     )
+
+
+def packed(sent: SentAnswer | KeptAnswer) -> bytes:
+    """Return an answer as bytes."""
     return msgspec.msgpack.encode(sent)
 
 

@@ -212,8 +212,13 @@ def resources() -> Iterator[Resource]:
 def started(call: Call, kind: str, parameters: Mapping[str, Any]) -> Response:
     """Start a job for the caller; the answer names it."""
     job_id = jobs.request_job(call.config, kind, parameters, call.by)
-    headers = {"Location": f"{ROOT}jobs/{job_id}"}
-    return json_response(_json(jobs.job(call.config, job_id)), HTTPStatus.ACCEPTED, headers)
+    return accepted(jobs.job(call.config, job_id))
+
+
+def accepted(job: Job) -> Response:
+    """Return the answer that names a job."""
+    headers = {"Location": f"{ROOT}jobs/{job.id}", "Retry-After": "1"}
+    return json_response(_json(job), HTTPStatus.ACCEPTED, headers)
 
 
 def _json(job: Job) -> dict[str, Any]:

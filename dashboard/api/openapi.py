@@ -125,7 +125,10 @@ def _responses(resource: Resource) -> dict[str, Any]:
         found["202"] = {
             "description": "A job computes the answer: with `Prefer: respond-async`, or because "
             "the cluster is too large for one process.",
-            "headers": {"Location": {"description": "The job.", "schema": TEXT}},
+            "headers": {
+                "Location": {"description": "The job.", "schema": TEXT},
+                "Retry-After": {"description": "Seconds.", "schema": TEXT},
+            },
             "content": {"application/json": {"schema": resource.accepted}},
         }
     if resource.is_of_snapshot:

@@ -7,30 +7,41 @@ snapshot.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Final
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from starlette.responses import Response
 
-from core.errors import IncompleteSnapshotError, InputError
+from core.errors import ComputeError, IncompleteSnapshotError, InputError
 from core.facts import Assumed, facts_module, release_warnings
+from core.ids import SnapshotId
 from core.labels import labels_of
 from core.operations.operation import Operation, plain
 from core.operations.registry import operations
-from core.operations.sent import MEDIA_TYPE, packed
+from core.operations.sent import MEDIA_TYPE, SentAnswer, packed, sent_answer
 from core.request import Request
 from core.snapshot.store import CachedSnapshot
 from dashboard import services
-from dashboard.api.jobs import job_schema, started
+from dashboard.api.jobs import accepted, job_schema, started
 from dashboard.api.resource import PRIVATE, Call, Resource, json_response
 from dashboard.api.schema import TEXT, answer_schema
 from dashboard.queries.answers import answer_of, facts_of_stored
 from dashboard.queries.snapshots import saved_snapshots
+from dashboard.services import jobs
+
+if TYPE_CHECKING:
+    from dashboard.services.jobs import Job
 
 WITHIN_S: Final = 60.0
 """Time of a computation in this process; it holds one of few threads."""
+ANSWER_FOR_S: Final = 60.0
+"""For so long after its end a job's answer, or failure, is returned although a newer snapshot is
+there: the caller has waited for it."""
+_looking: Final = Lock()
 CLUSTER: Final = {"cluster": "Name of the cluster."}
 SNAPSHOT_HEADERS: Final = {
     "ETag": "Id of the snapshot and the representation.",
@@ -73,22 +84,30 @@ def resources() -> Iterator[Resource]:
         )
 
 
+class JobFailedError(ComputeError):
+    """The job that computes an answer failed; ``code`` is that of its error."""
+
+    def __init__(self, error: Mapping[str, str]) -> None:
+        super().__init__(error["message"], hint=error["hint"])
+        self.code = error["code"]  # type: ignore[misc]  # the job's own code tells more
+
+
 def _respond(operation: Operation[Any, Any], call: Call, request: Request) -> Response:
     cluster = call.cluster
     operation.check_kind(cluster.name, cluster.kind)
     assumed = _assumed(operation, cluster.kind, call)
     stored = newest(call, cluster.name)
-    if operation.job and (_prefers_job(call) or _is_spread(operation, stored)):
-        return _job(operation, call, request, assumed)
+    is_spread = _is_spread(operation, stored)
+    if operation.job and (_prefers_job(call) or is_spread):
+        return _by_job(operation, call, request, stored, assumed, is_spread=is_spread)
     # before the condition: a request may be wrong
     answer = answer_of(stored, operation, request, assumed, within_s=WITHIN_S)
     if call.accepts(MEDIA_TYPE):
         facts = facts_of_stored(stored, assumed)
-        labels = _labels(call, facts)
-        content = packed(
-            answer, request, stored.taken_at, services.now(), release_warnings(facts), labels
-        )
-        return Response(content, headers=PRIVATE | tags(stored, "text"), media_type=MEDIA_TYPE)
+        labels, warnings = _labels(call, facts), release_warnings(facts)
+        now = services.now()
+        sent = sent_answer(answer, request, stored.taken_at, now, warnings, labels)
+        return _packed(sent, stored)
     return of_snapshot(call, stored, lambda: _untimed(plain(answer)))
 
 
@@ -123,15 +142,63 @@ def _is_spread(operation: Operation[Any, Any], stored: CachedSnapshot) -> bool:
     return is_spread(operation, InDirectory(str(stored.path)))
 
 
-def _job(
-    operation: Operation[Any, Any], call: Call, request: Request, assumed: Assumed
+def _by_job(
+    operation: Operation[Any, Any],
+    call: Call,
+    request: Request,
+    stored: CachedSnapshot,
+    assumed: Assumed,
+    *,
+    is_spread: bool,
 ) -> Response:
+    """Return the answer of a job, or the job that computes it: one a request and snapshot.
+
+    Raises:
+        OpsError: The job failed a moment ago, or there may be none.
+    """
     if assumed.settings or assumed.release:
         raise InputError(
             f"A job of {operation.name} takes no assumptions.", hint="Omit `set` and `release`."
         )
-    values = msgspec.to_builtins(request)
-    return started(call, operation.job_kind, {"clusters": [call.cluster.name], **values})
+    values = {"clusters": [call.cluster.name], **msgspec.to_builtins(request)}
+    if is_spread:
+        values["engine"] = "spark"
+    with _looking:  # two requests at a time start one job
+        job = jobs.job_of_snapshot(call.config, operation.job_kind, values)
+        if job is None or _is_over(job, stored):
+            snapshot = {"snapshot": stored.snapshot_id}
+            return started(call, operation.job_kind, values | snapshot)
+    if not job.is_ended:
+        return accepted(job)
+    if job.status.error is not None:
+        raise JobFailedError(job.status.error)
+    return _answer_of(call, job)
+
+
+def _is_over(job: Job, stored: CachedSnapshot) -> bool:
+    """Return whether a job has ended, and nobody waits for its answer any more."""
+    if job.state == "stopped":
+        return True
+    if job.status.ended_at is None:
+        return False
+    age_s = (services.now() - datetime.fromisoformat(job.status.ended_at)).total_seconds()
+    is_newest = job.request is not None and job.request.parameters["snapshot"] == stored.snapshot_id
+    return age_s > ANSWER_FOR_S and not (is_newest and job.state == "done")
+
+
+def _answer_of(call: Call, job: Job) -> Response:
+    """Return the whole answer that a job has kept, with the tag of its snapshot."""
+    kept = jobs.kept_answer(job)
+    snapshot_id = SnapshotId(job.request.parameters["snapshot"] if job.request else "")
+    stored = CachedSnapshot(kept.taken_at, snapshot_id, job.folder)
+    if call.accepts(MEDIA_TYPE):
+        return _packed(kept.answer, stored)
+    return of_snapshot(call, stored, lambda: _untimed(kept.answer.body))
+
+
+def _packed(sent: SentAnswer, stored: CachedSnapshot) -> Response:
+    headers = PRIVATE | tags(stored, "text")
+    return Response(packed(sent), headers=headers, media_type=MEDIA_TYPE)
 
 
 def newest(call: Call, cluster: str) -> CachedSnapshot:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from core.access import Identity, Role
-from core.errors import ForbiddenError, UnknownNameError
+from core.errors import ComputeError, ForbiddenError, UnknownNameError
+from core.operations.sent import KeptAnswer
 from dashboard import services
 from dashboard.services import history, spark
 
@@ -80,6 +81,25 @@ def request_job(config: Config, name: str, values: Mapping[str, Any], by: Identi
     plain = model.model_dump(mode="json", by_alias=True, exclude_unset=True)
     _check(config, by, plain, f"start jobs of the kind {name}", kind.role)
     return _queue(config).add(name, plain, by.name, services.now())
+
+
+def job_of_snapshot(config: Config, name: str, values: Mapping[str, Any]) -> Job | None:
+    """Return the newest visible job with some parameters, on any snapshot; ``None``: there is none.
+
+    Args:
+        name: Kind of job.
+        values: Its parameters without ``snapshot``.
+    Raises:
+        RemoteError: The journal's database cannot be read.
+    """
+    wanted = msgspec.json.decode(msgspec.json.encode(values))  # lists, as the queue has them
+    for found in jobs(config):
+        parameters = found.request.parameters if found.request else {}
+        if found.kind == name and "snapshot" in parameters:
+            rest = {key: value for key, value in parameters.items() if key != "snapshot"}
+            if rest == wanted:
+                return found
+    return None
 
 
 def job(config: Config, job_id: str) -> Job:
@@ -188,6 +208,20 @@ def _named(parameters: Mapping[str, Any]) -> list[str]:
 def _all(config: Config) -> list[str]:
     """Return all configured clusters, those that the person at the page may not see included."""
     return [cluster.name for cluster in services.whole_config(config).clusters]
+
+
+def kept_answer(found: Job) -> KeptAnswer:
+    """Return the whole answer that a job about one snapshot has kept.
+
+    Raises:
+        ComputeError: Its file is gone, or damaged.
+    """
+    try:
+        return msgspec.msgpack.decode(found.answer_file.read_bytes(), type=KeptAnswer)
+    except (OSError, msgspec.MsgspecError) as exc:
+        raise ComputeError(
+            f"The answer of job {found.id} cannot be read.", hint="Start the job again."
+        ) from exc
 
 
 def result(found: Job, name: str) -> pa.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime
@@ -22,14 +23,17 @@ from starlette.testclient import TestClient
 
 from connectors.access.users import UserFile
 from connectors.jobs.queue import JobQueue
+from connectors.jobs.server import JobResources, serve
 from core.errors import UnreachableError
 from core.history.store.writer import Recorder
+from core.operations.sent import MEDIA_TYPE, unpacked
 from core.request import parse
 from core.snapshot.store import SnapshotStore, load_snapshot
 from dashboard import services
-from dashboard.api import resource, routes, runs, snapshots, tables
+from dashboard.api import operations, resource, routes, runs, snapshots, tables
 from dashboard.api.plan_makers import MAKERS
 from dashboard.cli.main import run
+from dashboard.services import jobs
 from dashboard.services.history import history
 from dashboard.sign_in import SignInGuard
 
@@ -339,20 +343,21 @@ def test_rows_are_the_same_in_batches(client, monkeypatch):
     assert client.get(f"/api/v1/snapshots/fleet/latest/{empty}").json()["rows"] == []
 
 
-def test_roles_scopes_and_approvals_hold(tmp_path, monkeypatch):
-    approval = '[clusters.approval]\nneeded = "always"\n'
-    site = site_of(tmp_path, monkeypatch, f"{FLEET}{approval}{GUARDED}{SIGN_IN}")
-    users = UserFile(tmp_path / "state" / "users.json")
+def signed_in(folder):
+    """Return a client of a site with sign-in, and the headers with a user's token."""
+    users = UserFile(folder / "state" / "users.json")
     tokens = {}
     for name in ("vera", "olga", "oskar", "tom"):
         users.set_user(name, "correct horse battery")
         _, tokens[name] = users.add_token(name, (), 1, datetime.now(UTC))
     app = Starlette(routes=list(routes.ROUTES), middleware=[Middleware(SignInGuard)])
-    client = TestClient(app)
+    return TestClient(app), lambda name: {"Authorization": f"Bearer {tokens[name]}"}
 
-    def of(name):
-        return {"Authorization": f"Bearer {tokens[name]}"}
 
+def test_roles_scopes_and_approvals_hold(tmp_path, monkeypatch):
+    approval = '[clusters.approval]\nneeded = "always"\n'
+    site = site_of(tmp_path, monkeypatch, f"{FLEET}{approval}{GUARDED}{SIGN_IN}")
+    client, of = signed_in(tmp_path)
     plan = made(client, site, of("vera")).json()["plan"]
     refused = requested(client, plan, of("vera"))
     assert (refused.status_code, "vera has viewer role" in refused.json()["detail"]) == (403, True)
@@ -423,6 +428,79 @@ def test_a_long_diagnosis_is_answered_with_its_job(client):
     assert asked.status_code == 202
     shown = asked.json()
     assert (shown["kind"], shown["asked"]["seconds"]) == ("diagnose", 60.0)
+
+
+def end_jobs(site):
+    """Run the queued jobs to their end."""
+    config = services.page_config()
+    stop = threading.Event()
+    tools = JobResources(spark=lambda: None, history=lambda: None)
+    work = (config, jobs.kinds(), tools, stop, lambda _: None)
+    server = threading.Thread(target=serve, args=work)
+    server.start()
+    try:
+        for _ in range(600):
+            if all(one.is_ended for one in jobs.jobs(config)):
+                return
+            stop.wait(0.1)
+        raise TimeoutError
+    finally:
+        stop.set()
+        server.join()
+
+
+def test_a_request_and_snapshot_have_one_job_and_then_its_answer(client, site, monkeypatch):
+    path, prefer = "/api/v1/drill/fleet?seed=4&domains=false", {"Prefer": "respond-async"}
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: client.get(path, headers=prefer), range(4)))
+    assert {one.status_code for one in answers} == {202}
+    (location,) = {one.headers["location"] for one in answers}
+    other = client.get("/api/v1/drill/fleet?seed=5&domains=false", headers=prefer)
+    assert other.headers["location"] != location
+    end_jobs(site)
+
+    done = client.get(path, headers=prefer)
+    direct = client.get(path)
+    assert (done.status_code, direct.status_code) == (200, 200)
+    assert done.json() == direct.json()
+    assert done.headers["etag"] == direct.headers["etag"]
+    same = client.get(path, headers=prefer | {"If-None-Match": done.headers["etag"]})
+    assert same.status_code == 304
+    text = {"Accept": MEDIA_TYPE}
+    kept, now = client.get(path, headers=prefer | text), client.get(path, headers=text)
+    assert unpacked(kept.content).lines == unpacked(now.content).lines
+
+    SnapshotStore(site.path / "state" / "snapshots").put(make_snapshot(brokers=4, bundles=61))
+    assert client.get(path, headers=prefer).headers["etag"] == done.headers["etag"]
+    monkeypatch.setattr(operations, "ANSWER_FOR_S", -1.0)
+    newer = client.get(path, headers=prefer)
+    assert newer.status_code == 202
+    assert newer.headers["location"] != location
+    assert client.get(path, headers=prefer).headers["location"] == newer.headers["location"]
+
+
+def test_the_failure_of_a_job_is_the_answer_for_a_while(client, site, monkeypatch):
+    path, prefer = "/api/v1/drill/fleet?only=nowhere", {"Prefer": "respond-async"}
+    assert client.get(path, headers=prefer).status_code == 202
+    end_jobs(site)
+    failed = client.get(path, headers=prefer)
+    assert failed.status_code == 500
+    assert failed.json()["code"] == client.get(path).json()["code"]
+    assert failed.json()["detail"] == client.get(path).json()["detail"]
+    monkeypatch.setattr(operations, "ANSWER_FOR_S", -1.0)
+    assert client.get(path, headers=prefer).status_code == 202
+
+
+def test_who_may_start_no_job_gets_the_answer_of_another_one(tmp_path, monkeypatch):
+    site_of(tmp_path, monkeypatch, f"{FLEET}{SIGN_IN}")
+    client, of = signed_in(tmp_path)
+    path, prefer = "/api/v1/drill/fleet", {"Prefer": "respond-async"}
+    assert client.get(path, headers=of("vera") | prefer).status_code == 403
+    assert client.get(path, headers={"Authorization": "Bearer no"} | prefer).status_code == 403
+    started = client.get(path, headers=of("olga") | prefer)
+    assert started.status_code == 202
+    seen = client.get(path, headers=of("vera") | prefer)
+    assert (seen.status_code, seen.headers["location"]) == (202, started.headers["location"])
 
 
 def test_saved_snapshots_are_listed_and_returned(client, site):

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from connectors.config.credentials import Strict
 from connectors.jobs.model import JobAnswer, JobContext, JobKind, ScopedRequest
+from connectors.jobs.record import ANSWER_FILE
 from core.errors import IncompleteSnapshotError, InputError, OpsError, UnknownNameError
 from core.files import whole_file
 from core.operations import diagnose, drill, health
 from core.operations.operation import Answer, Operation
-from core.snapshot.store import SnapshotStore
+from core.operations.sent import KeptAnswer, packed, sent_answer
+from core.request import Request
+from core.snapshot.store import SnapshotStore, load_manifest
 from core.spark.engine import Engine, tables_of
 from core.spark.fleet import PROBLEMS, InDirectory, InHistory, Source
 from core.units import pluralize
@@ -52,13 +56,26 @@ class PoolScope(FleetScope):
 
     Attributes:
         workers: Processes that share the work on this machine; 0: one a core. Spark has its own.
+        snapshot: Id of a saved snapshot of the only cluster, instead of the newest; the job then
+            keeps the whole answer, too. ``None``: not of a certain snapshot.
     """
 
     workers: int = Field(default=0, ge=0, le=1_024)
+    snapshot: str | None = None
+
+    @model_validator(mode="after")
+    def _is_of_one(self) -> PoolScope:
+        if self.snapshot is not None and (self.at is not None or len(self.clusters or ()) != 1):
+            raise ValueError("a snapshot needs exactly one cluster and no time")
+        return self
 
 
 def sources_of(
-    context: JobContext, scope: FleetScope, kind: str | None, earlier: Collection[str] = ()
+    context: JobContext,
+    scope: FleetScope,
+    kind: str | None,
+    earlier: Collection[str] = (),
+    snapshot: str | None = None,
 ) -> Mapping[str, Source]:
     """Return the snapshot locations of the clusters.
 
@@ -67,6 +84,7 @@ def sources_of(
         scope: Which clusters, and when.
         kind: Of which system; ``None`` for any.
         earlier: Systems of which the saved snapshots before the newest are needed, too.
+        snapshot: Id of a saved snapshot, instead of the newest; ``None``: the newest.
     Raises:
         UnknownNameError: A cluster that is not configured.
         IncompleteSnapshotError: None of them has a snapshot.
@@ -86,7 +104,7 @@ def sources_of(
     found = (
         _past(context, names, scope.at)
         if scope.at
-        else _present(context, names, [name for name in names if known[name] in earlier])
+        else _present(context, names, [name for name in names if known[name] in earlier], snapshot)
     )
     if not found:
         what = f"{kind.capitalize()} cluster" if kind else "cluster"
@@ -103,10 +121,15 @@ def _past(context: JobContext, names: list[str], moment: datetime) -> dict[str, 
 
 
 def _present(
-    context: JobContext, names: list[str], with_earlier: Collection[str]
+    context: JobContext, names: list[str], with_earlier: Collection[str], snapshot: str | None
 ) -> dict[str, Source]:
     snapshot_store = SnapshotStore(context.config.state_dir / _SNAPSHOTS)
-    newest = {name: snapshot_store.latest(name, datetime.now(UTC)) for name in names}
+    chosen = {
+        name: snapshot_store.latest(name, datetime.now(UTC))
+        if snapshot is None
+        else next((s for s in snapshot_store.entries(name) if s.snapshot_id == snapshot), None)
+        for name in names
+    }
     return {
         name: InDirectory(
             str(entry.path.absolute()),
@@ -114,7 +137,7 @@ def _present(
             if name in with_earlier
             else (),
         )
-        for name, entry in newest.items()
+        for name, entry in chosen.items()
         if entry is not None
     }
 
@@ -125,6 +148,30 @@ def write(context: JobContext, tables: Mapping[str, pa.Table]) -> None:
         if table.num_rows or name != PROBLEMS:
             with whole_file(context.out / f"{name}.parquet") as out:
                 pq.write_table(table, out, compression="zstd")
+
+
+def _saved(source: Source) -> InDirectory:
+    """Return the directory of a saved snapshot; a job on one reads no other source."""
+    if not isinstance(source, InDirectory):
+        raise TypeError(f"{source} is no saved snapshot")
+    return source
+
+
+def _keep_answer(
+    context: JobContext, source: InDirectory, answer: Answer | OpsError, request: Request
+) -> None:
+    """Write the whole answer of the only cluster.
+
+    Raises:
+        OpsError: It has none; that is the error of the job.
+    """
+    if isinstance(answer, OpsError):
+        raise answer
+    now = datetime.now(UTC)
+    taken_at = load_manifest(Path(source.path))[1].taken_at
+    with whole_file(context.out / ANSWER_FILE) as out:
+        sent = sent_answer(answer, request, taken_at, now)
+        out.write(packed(KeptAnswer(taken_at=taken_at, answer=sent)))
 
 
 def unanswered(problems: pa.Table) -> str:
@@ -146,10 +193,14 @@ def kind_of(operation: Operation[Any, Any]) -> JobKind:
     system = None if len(operation.answers) > 1 else next(iter(operation.answers))
 
     def run(context: JobContext, asked: ScopedRequest) -> JobAnswer:
-        sources = sources_of(context, asked.scope, system, operation.reads_earlier)
-        spark = context.spark() if asked.scope.engine == "spark" else None
-        engine = Engine(spark, asked.scope.workers)
+        scope = asked.scope
+        sources = sources_of(context, scope, system, operation.reads_earlier, scope.snapshot)
+        spark = context.spark() if scope.engine == "spark" else None
+        engine = Engine(spark, scope.workers)
         answers = engine.map(operation, sources, asked.request, context.progress)
+        if scope.snapshot is not None:
+            (cluster,) = scope.clusters
+            _keep_answer(context, _saved(sources[cluster]), answers[cluster], asked.request)
         found = tables_of(operation, answers)
         summary = job.summary(found)
         write(context, {**found, **summary.tables})

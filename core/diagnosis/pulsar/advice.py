@@ -78,9 +78,7 @@ def _draws(
     progress: Progress = NO_PROGRESS,
 ) -> SeedTrials:
     base = Change(settings=dict(assumed or {}), release=release).also(Change(settings=_ON))
-    trials = Trials(
-        snapshot, budget_s=budget_s, assumed=base, stops_midway=True, progress=progress
-    )
+    trials = Trials(snapshot, budget_s=budget_s, assumed=base, stops_midway=True, progress=progress)
     return SeedTrials(judged_trials(trials))
 
 

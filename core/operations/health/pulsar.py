@@ -166,9 +166,7 @@ def _percent(target: Target, measures: Measures) -> float | None:
     return round(target.bound * 100, 3) if is_share else None
 
 
-def pulsar_health(
-    facts: PulsarFacts, request: HealthRequest, progress: Progress
-) -> PulsarHealth:
+def pulsar_health(facts: PulsarFacts, request: HealthRequest, progress: Progress) -> PulsarHealth:
     """Return the findings of a cluster."""
     snapshot, settings = facts.snapshot, facts.settings
     target = target_of(request, snapshot.manifest)
