@@ -38,10 +38,15 @@ SERIES: Final = (
 
 FONT_PX: Final = 12
 
-TOOLBAR_PX: Final = 26
-"""Above the plot: for the legend at the left, and the toolbar that appears at the right."""
+TOOLBAR_PX: Final = 14
+"""Below a chart: with the gap to the next element, the row in which its toolbar appears."""
 
-_HAS_ROOM_PX: Final = 140
+TOOLBAR_FROM_PX: Final = 126
+"""A chart that is lower, without that row, has no toolbar."""
+
+_LEGEND_PX: Final = 26
+_NAMES_PX: Final = 20
+"""Above a plot without a legend: for the names of lines and panels."""
 
 _LOOK: Final = {
     "paper_bgcolor": "rgba(0,0,0,0)",
@@ -67,10 +72,11 @@ def styled(figure: go.Figure, *, height: int, legend: bool = False) -> go.Figure
 
     Args:
         figure: Any figure.
-        height: Pixels.
+        height: Pixels, with the row of the toolbar.
         legend: Whether to show a legend, above the plot, left.
     """
-    has_top_row = legend or height >= _HAS_ROOM_PX  # so that the toolbar covers no bar
+    is_low = height < TOOLBAR_FROM_PX + TOOLBAR_PX
+    top = _LEGEND_PX if legend else 8 if is_low else _NAMES_PX
     layout = figure.layout.to_plotly_json()
     axes = {name for name in layout if name.startswith(("xaxis", "yaxis"))} | {"xaxis", "yaxis"}
     # the layout is set at once: plotly's update functions take five times as long
@@ -79,8 +85,8 @@ def styled(figure: go.Figure, *, height: int, legend: bool = False) -> go.Figure
         **_LOOK,
         **{name: _axis(layout.get(name, {})) for name in axes},
         "template": pio.templates.default,
-        "height": height,
-        "margin": {"l": 8, "r": 8, "t": TOOLBAR_PX if has_top_row else 8, "b": 8, "pad": 2},
+        "height": min(height, TOOLBAR_FROM_PX - 1) if is_low else height - TOOLBAR_PX,
+        "margin": {"l": 8, "r": 8, "t": top, "b": 8, "pad": 2},
         "showlegend": legend,
         "legend": {**layout.get("legend", {}), **_LEGEND},
     }
@@ -95,7 +101,7 @@ def _axis(axis: dict[str, Any]) -> dict[str, Any]:
         "zeroline": False,
         "automargin": True,
         "tickfont": {**axis.get("tickfont", {}), **font},
-        "title": {**axis.get("title", {}), "font": font},
+        "title": {"standoff": 6, **axis.get("title", {}), "font": font},
     }
 
 

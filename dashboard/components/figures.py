@@ -28,7 +28,7 @@ import streamlit as st
 from streamlit.elements.lib.streamlit_plotly_theme import configure_streamlit_plotly_theme
 
 from dashboard.charts.readable import readable
-from dashboard.charts.template import ACCENT, CONFIG, TOOLBAR_PX, picture_address
+from dashboard.charts.template import ACCENT, CONFIG, TOOLBAR_FROM_PX, TOOLBAR_PX, picture_address
 from dashboard.components import words
 from dashboard.presenters.figures import KeyFigure, Status
 from dashboard.presenters.guides import meaning
@@ -120,10 +120,13 @@ def chart(figure: go.Figure, *, key: str, alt: str) -> None:
 
 
 def config_of(figure: go.Figure) -> dict[str, Any]:
-    """Return what a chart is shown with; one without room above its bars has no toolbar."""
-    top = figure.layout.margin.t
-    has_room = top is None or top >= TOOLBAR_PX
-    return CONFIG if has_room else CONFIG | {"displayModeBar": False}
+    """Return what a chart is shown with; a low one has no toolbar."""
+    return CONFIG if _has_toolbar(figure) else CONFIG | {"displayModeBar": False}
+
+
+def _has_toolbar(figure: go.Figure) -> bool:
+    height = figure.layout.height
+    return height is None or height >= TOOLBAR_FROM_PX
 
 
 def plot(figure: go.Figure, *, key: str, **options: Any) -> Any:
@@ -132,10 +135,10 @@ def plot(figure: go.Figure, *, key: str, **options: Any) -> Any:
     The browser draws a chart with other values again: its place is held meanwhile, so that nothing
     below it jumps.
     """
-    height = figure.layout.height
     with st.container(key=f"place_{key}"):
-        if height:
+        if height := figure.layout.height:
             place = _class_of(f"place_{key}")
+            height += TOOLBAR_PX if _has_toolbar(figure) else 0
             st.html(f"<style>{place} {{ min-height: {height}px; }}</style>")
         return st.plotly_chart(
             readable(figure),

@@ -25,6 +25,15 @@ function nameTypedOptions() {
   }
 }
 
+// A list of choices lies over the page that shows the effect of a choice: it closes with the choice.
+function closeLists(event) {
+  const isEnter = event.type === "keydown" && event.key === "Enter"
+  const isClick = event.type === "click" && event.target.closest?.('[role="option"]')
+  const input = document.activeElement
+  if (!(isEnter || isClick) || !input?.closest?.('[data-testid="stMultiSelect"]')) return
+  setTimeout(() => input.blur(), 50) // once the choice is taken
+}
+
 // Popovers and dialogs are drawn outside of the app, which alone says whether it is light or dark:
 // colours of light-dark() in them, and their scroll bars, go by the root.
 const schemeChange = new MutationObserver(matchScheme)
@@ -74,6 +83,7 @@ if (!document.mendsRoles) {
       openAtTop()
     })
   }).observe(document.body, { childList: true, characterData: true, subtree: true })
+  for (const kind of ["keydown", "click"]) document.addEventListener(kind, closeLists, true)
   mendRoles()
   matchScheme()
 }

@@ -160,7 +160,8 @@ def _undo(config: Config, view: RunView) -> None:
         st.caption(words.plain(nothing), width="content")
         if not any(step.step.starts_balancer for step in view.steps if step.state == "DONE"):
             return
-    why_not = presenter.why_no_undo(view, runs.standing_undo(config, view))
+    undo = runs.standing_undo(config, view)
+    why_not = presenter.why_no_undo(view, undo)
     st.button(
         "Undo…",
         icon=":material/undo:",
@@ -170,7 +171,7 @@ def _undo(config: Config, view: RunView) -> None:
         on_click=_preview_undo,
         args=(view,),
     )
-    if why_not:
+    if why_not and undo is None:  # the page links the undo
         st.caption(words.plain(why_not), width="content")
 
 

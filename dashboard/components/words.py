@@ -69,13 +69,7 @@ _RULES: Final = """<style>
 [data-testid="stSidebar"][data-collapsed="true"] ~ * [data-testid="stMainBlockContainer"] {
   padding-left: 4rem;
 }
-[data-testid="stMain"] h1:focus-visible {
-  position: relative; width: fit-content; outline: none; box-shadow: none;
-}
-[data-testid="stMain"] h1:focus-visible::after {
-  content: ""; position: absolute; inset: 0 0 0.5rem; pointer-events: none;
-  border-bottom: 2px solid light-dark(#0b6478, #6cc3d8);
-}
+[data-testid="stMain"] h1:focus-visible { outline: none; box-shadow: none; }
 body :is(a, button, pre, [role="tab"]):focus-visible {
   outline: 2px solid light-dark(#0b6478, #6cc3d8); outline-offset: 1px; box-shadow: none;
 }
@@ -86,6 +80,8 @@ body :is(a, button, pre, [role="tab"]):focus-visible {
 }
 [data-testid="stElementToolbar"]:focus-within { opacity: 1; top: -3rem; z-index: 100; }
 [data-testid="stElementToolbar"] button:focus-visible { outline-offset: -2px; }
+.js-plotly-plot .modebar-container { top: 100% !important; }
+.js-plotly-plot, .stElementContainer:has(> * > .stPlotlyChart) { overflow: visible !important; }
 .js-plotly-plot .plotly .modebar:focus-within > .modebar-group { opacity: 1; }
 .modebar-btn:focus-visible { outline-color: light-dark(#0b6478, #6cc3d8) !important; }
 .modebar-btn path { fill: light-dark(#5b6a75, #a9b7c0) !important; }

@@ -75,6 +75,26 @@ UNFIT = r"""() => {
 }"""
 """What does not fit: the page scrolls sideways, or a label, headline or figure is cut."""
 
+COVERED = r"""() => {
+  const found = []
+  const parts = `.legend text, .gtitle, .annotation-text, .bglayer .bg, .xtick text, .ytick text,
+    .cbaxis text, .treemaplayer .slice`
+  for (const chart of document.querySelectorAll('.js-plotly-plot')) {
+    for (const bar of chart.querySelectorAll('.modebar-group')) {
+      const a = bar.getBoundingClientRect()
+      for (const part of chart.querySelectorAll(parts)) {
+        const b = part.getBoundingClientRect()
+        const across = Math.min(a.right, b.right) - Math.max(a.left, b.left)
+        const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top)
+        const what = part.textContent.trim().slice(0, 40) || part.getAttribute('class')
+        if (across > 1 && down > 1) found.push(`the toolbar of a chart covers ${what}`)
+      }
+    }
+  }
+  return found
+}"""
+"""Legends, names, ticks and plots that the toolbar of their chart covers where it appears."""
+
 
 def addresses(product):
     """The address of every page, an object included where the page is of one."""
@@ -111,7 +131,7 @@ def problems(page, what):
         for one in broken
         if one["impact"] in SEVERE
     ]
-    return [f"{what}: {one}" for one in (*severe, *page.evaluate(UNFIT))]
+    return [f"{what}: {one}" for one in (*severe, *page.evaluate(UNFIT), *page.evaluate(COVERED))]
 
 
 def everywhere(tab, what):

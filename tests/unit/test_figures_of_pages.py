@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dashboard.charts.template import styled
+from dashboard.charts.template import TOOLBAR_FROM_PX, styled
 from dashboard.components.figures import _sparkline, config_of
 
 
@@ -48,8 +48,7 @@ def test_a_trend_without_a_change_is_in_the_middle_and_a_long_one_ends_with_the_
     assert points[-1][0] == "41.0"
 
 
-def test_a_chart_without_room_above_its_bars_has_no_toolbar_over_them():
-    low, high = (styled(go.Figure(), height=height) for height in (90, 300))
-    legend = styled(go.Figure(), height=90, legend=True)
-    shown = [config_of(one)["displayModeBar"] for one in (low, high, legend)]
-    assert shown == [False, "hover", "hover"]
+def test_a_low_chart_has_no_toolbar_and_others_a_row_for_it():
+    low, high = (styled(go.Figure(), height=height, legend=True) for height in (139, 140))
+    assert [config_of(one)["displayModeBar"] for one in (low, high)] == [False, "hover"]
+    assert [one.layout.height for one in (low, high)] == [TOOLBAR_FROM_PX - 1, TOOLBAR_FROM_PX]

@@ -283,7 +283,7 @@ def _related_runs(config: Config, view: RunView) -> None:
     other = runs.undone_by(config, view)
     links = [(view.undoes, "Undo of run")] if view.undoes else []
     if other is not None:
-        links.append((other.run_id, "Undone by run"))
+        links.append((other.run_id, "Undone by run" if other.state == "DONE" else "Undo: run"))
     for run_id, text in links:
         st.button(
             f"{text} {run_id}",

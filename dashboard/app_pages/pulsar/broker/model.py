@@ -299,9 +299,9 @@ def _latency(snapshot: PulsarSnapshot, row: int) -> list[KeyFigure]:
         KeyFigure(
             label="Publish p99",
             value=format_ms(float(p99[row])),
-            note=f"all brokers {format_ms(median)}",
+            note=f"median of brokers {format_ms(median)}",
             status="warning" if p99[row] > 3 * median and known.size > 2 else "",
-            help="p99 publish latency of this broker and the median of all brokers.",
+            help="p99 of the publish latency here; below, its median over all brokers.",
         )
     ]
 
