@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 # -- query parameters, shared by every page --------------------------------------------------------
 CLUSTER: Final = "cluster"
 AT: Final = "at"
+LIVE: Final = "now"
+"""Value of ``at`` that follows the newest snapshot."""
 REFRESH: Final = "refresh"
 SHARED: Final = (CLUSTER, AT, REFRESH)
 """They go along from page to page."""
@@ -440,6 +442,11 @@ def is_busy() -> bool:
 def open_dialog() -> object | None:
     """Return the content of the open apply dialog; ``None`` if none is open."""
     return st.session_state.get("_asking")
+
+
+def is_past() -> bool:
+    """Return whether a moment of the past is selected; call it anywhere in a run."""
+    return text(AT).lower() not in ("", LIVE, "live")
 
 
 def ticking(every_s: float | None) -> float | None:

@@ -94,7 +94,7 @@ def render_header(
         )
         st.space("stretch")
         saved, stored, is_past = time_control.pick_time(config, cluster, saved)
-        every = _pick_refresh()
+        every = _pick_refresh(is_past=is_past)
         palette.draw(config, cluster, stored)
     choice = Choice(cluster, saved, stored, is_past)
     labels.note(cluster, stored)
@@ -148,7 +148,7 @@ def _wanted(by_name: Mapping[str, Cluster]) -> Cluster:
     return wanted
 
 
-def _pick_refresh() -> int | None:
+def _pick_refresh(*, is_past: bool) -> int | None:
     """Draw the refresh interval of the session; an address may set it, no page writes it again."""
     state.from_address(state.REFRESH, REFRESH_S)
     text = st.selectbox(
@@ -159,7 +159,10 @@ def _pick_refresh() -> int | None:
         on_change=_note_refresh,
         label_visibility="collapsed",
         width=92,
-        help="Interval at which the page checks for a new snapshot",
+        help="A past snapshot does not refresh."
+        if is_past
+        else "Interval at which the page checks for a new snapshot",
+        disabled=is_past,
         icon=":material/autorenew:",
     )
     state.follow_in_address(state.REFRESH, text or "off")

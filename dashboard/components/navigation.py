@@ -98,6 +98,8 @@ def _state_of_fleet() -> tuple[Counts, tuple[str, ...], Mapping[str, _Badge]]:
     except OpsError:
         return {}, KINDS, {}  # the page itself says why
     kinds = tuple({cluster.kind for cluster in config.clusters}) or KINDS
+    if state.is_past():  # what is counted now is not of that time
+        return {}, kinds, {}
     badges = {}
     try:
         running = sum(len(services.open_views(config, cluster.name)) for cluster in config.clusters)

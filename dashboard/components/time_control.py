@@ -17,16 +17,13 @@ from core.errors import InputError, OpsError, SnapshotError
 from core.units import format_ago
 from dashboard import services, state
 from dashboard.components import unknown_params, words
-from dashboard.presenters.moments import parse_stamp, short_stamp, stamp, typed_moment
-from dashboard.queries.history import first_after, latest_before, past_at
+from dashboard.presenters.moments import ago_of, parse_stamp, short_stamp, stamp, typed_moment
+from dashboard.queries.history import first_after, latest_before, nearest
 
 if TYPE_CHECKING:
     from core.snapshot.store import CachedSnapshot
     from dashboard.queries.snapshots import SavedSnapshots
     from dashboard.services import Cluster, Config
-
-LIVE: Final = "now"
-"""Value of the control, and of the address, that follows the newest snapshot."""
 
 AGO: Final[Mapping[str, str]] = {
     "-15min": "15 min ago",
@@ -48,10 +45,10 @@ def pick_time(
     """Draw the control; return the saved snapshots, the chosen one, and whether it is past."""
     by_text = {stamp(entry.taken_at): entry for entry in saved.entries}
     named = state.from_address(state.AT)
-    if named.lower() in (LIVE, "live"):
-        named = st.session_state[state.AT] = LIVE
+    if named.lower() in (state.LIVE, "live"):
+        named = st.session_state[state.AT] = state.LIVE
     problem: OpsError | str = ""
-    if named and named != LIVE and named not in by_text:
+    if named and named != state.LIVE and named not in by_text:
         past, problem = _recorded(config, cluster, saved, named)
         if isinstance(problem, OpsError) and st.query_params.get(state.AT) == named:
             unknown_params.report(state.AT, problem)
@@ -59,7 +56,7 @@ def pick_time(
         if past is not None and stamp(past.taken_at) not in by_text:
             saved = saved.joined_by(past)
             by_text[stamp(past.taken_at)] = past
-        st.session_state[state.AT] = LIVE if past is None else stamp(past.taken_at)
+        st.session_state[state.AT] = state.LIVE if past is None else stamp(past.taken_at)
     offered = list(reversed(by_text))[:MAX_TIMES]
     chosen_text = state.text(state.AT)
     more = [chosen_text] if chosen_text in by_text and chosen_text not in offered else []
@@ -68,7 +65,7 @@ def pick_time(
     with st.container(key="time_past" if is_past else "time_live", width=_WIDTH_PX):
         text = st.selectbox(
             "Time (UTC)",
-            [LIVE, *AGO, *more, *offered],
+            [state.LIVE, *AGO, *more, *offered],
             format_func=lambda one: _label(str(one), midnight),
             key=state.AT,
             accept_new_options=True,
@@ -77,17 +74,17 @@ def pick_time(
             icon=":material/history:" if is_past else ":material/sensors:",
             help="Live or a point in time. Enter 14:03 (UTC), a date, or -90min.",
         )
-    state.keep_in_address(state.AT, text or LIVE, default=LIVE)
+    state.keep_in_address(state.AT, text or state.LIVE, default=state.LIVE)
     if problem:
         st.toast(words.plain(str(problem)), duration="long")
-    chosen = by_text.get(text or LIVE)
+    chosen = by_text.get(text or state.LIVE)
     return (saved, chosen, True) if chosen is not None else (saved, saved.latest, False)
 
 
 @lru_cache(maxsize=4_096)  # hundreds of options, the same in every run of a page
 def _label(value: str, midnight: datetime) -> str:
     """Return the label of an option on the day that begins at ``midnight``, UTC."""
-    if value == LIVE:
+    if value == state.LIVE:
         return "Live"
     moment = parse_stamp(value)
     return AGO.get(value, value) if moment is None else short_stamp(moment, midnight)
@@ -102,11 +99,7 @@ def _recorded(
         return None, error
     moment = typed or parse_stamp(named)
     try:
-        past = (
-            past_at(config, cluster, named)
-            if moment is None
-            else latest_before(config, cluster, saved, moment)
-        )
+        past = None if moment is None else nearest(config, cluster, saved, moment)
     except SnapshotError as exc:
         message = (
             f"Could not read the snapshot of {named}: {exc.message} The newest snapshot is shown."
@@ -115,9 +108,9 @@ def _recorded(
     if past is None:
         message = f"No saved snapshot of {cluster.name} at {named}. The newest snapshot is shown."
         return None, InputError(message, hint="Choose another time under Time.")
-    if typed is not None or stamp(past.taken_at) == named:
+    if ago_of(named) is not None or moment is None or stamp(past.taken_at) == stamp(moment):
         return past, ""
-    return past, f"No snapshot at {named}. The previous snapshot is shown."
+    return past, f"Nearest snapshot to {stamp(moment)}: {stamp(past.taken_at)} UTC."
 
 
 def draw_bar(
@@ -161,7 +154,7 @@ def draw_bar(
 
 
 def _to_newest() -> None:
-    st.session_state[state.AT] = LIVE
+    st.session_state[state.AT] = state.LIVE
 
 
 def _take_picked() -> None:
@@ -186,4 +179,4 @@ def _step(
     except SnapshotError as error:
         st.toast(words.plain(str(error)), duration="long")
         return
-    st.session_state[state.AT] = LIVE if at is None else stamp(at)
+    st.session_state[state.AT] = state.LIVE if at is None else stamp(at)

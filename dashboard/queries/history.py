@@ -329,6 +329,26 @@ def latest_before(
     return past
 
 
+def nearest(
+    config: Config, cluster: Cluster, saved: SavedSnapshots, moment: datetime
+) -> CachedSnapshot | None:
+    """Return the snapshot nearest to a moment, the earlier of two at the same distance.
+
+    Returns:
+        ``None`` where nothing was recorded within half an hour.
+    Raises:
+        SnapshotError: It was recorded, and cannot be read.
+    """
+    before = latest_before(config, cluster, saved, moment)
+    after = first_after(config, cluster, saved, moment)
+    is_near = after is not None and after - moment <= _NEAR
+    if after is None or not is_near:
+        return before
+    if before is not None and moment - before.taken_at <= after - moment:
+        return before
+    return stored_at(config, cluster, saved, after) or before
+
+
 def first_after(
     config: Config, cluster: Cluster, saved: SavedSnapshots, moment: datetime
 ) -> datetime | None:

@@ -80,6 +80,26 @@ def test_an_address_may_say_how_long_ago(site):
     assert "Not live" not in texts(app)
 
 
+def test_a_typed_time_shows_the_nearest_snapshot_and_says_which(site):
+    start = now() - timedelta(minutes=20)
+    times = [start, start + timedelta(minutes=4), now()]
+    site.put(*(make_snapshot(brokers=4, bundles=40, now=one) for one in times))
+    app = site.open("brokers", at=f"{start + timedelta(minutes=3):%Y-%m-%d %H:%M:%S}")
+    assert_calm(app)
+    shown = f"{times[1]:%Y-%m-%d %H:%M:%S}"
+    assert f"Not live:** {shown} UTC" in texts(app)
+    assert app.toast[0].value.replace("\\", "").endswith(f": {shown} UTC.")
+
+
+def test_nothing_refreshes_and_nothing_is_counted_in_the_past(site):
+    history = make_history(3, brokers=4, bundles=40, now=now())
+    site.put(*history)
+    app = site.open("brokers", at=stamp(history[0]))
+    assert app.selectbox(key="refresh").disabled
+    app.selectbox(key="at").set_value("now").run()
+    assert not app.selectbox(key="refresh").disabled
+
+
 def test_moment_that_is_no_longer_kept_is_said_and_the_newest_is_shown(site):
     site.put(make_snapshot(brokers=4, bundles=40, now=now()))
     app = site.open("fleet", at="2020-01-01 00:00:00")

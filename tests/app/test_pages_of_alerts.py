@@ -70,10 +70,9 @@ def test_what_fires_is_first_with_value_and_limit_and_every_rule_has_a_threshold
     assert (figures["Firing"], figures["Silenced"], figures["Resolved"]) == ("2", "0", "1")
 
 
-def entry_of(site: Site) -> str:
+def entry_of(site: Site, **params: str) -> str:
     """Return the title of the entry in the navigation."""
-    app = site.open("fleet")
-    assert_calm(app)
+    assert_calm(site.open("fleet", **params))
     known = RememberingPages.known[str(APP)].values()
     return next(one["page_name"] for one in known if one["url_pathname"] == "alerts")
 
@@ -86,6 +85,14 @@ def test_the_navigation_counts_what_fires_and_is_not_silenced(config, tmp_path) 
     alerts.silence(config, "stale", "fleet", "*", HOUR, Identity(name="ann"), "works on it")
     assert entry_of(site) == "Alerts :orange-badge[1]"
     assert firing_badge(Counter()) == ("", "")
+
+
+def test_the_navigation_counts_nothing_while_a_past_moment_is_shown(config, tmp_path) -> None:
+    site = Site(tmp_path)
+    moment = now() - timedelta(minutes=30)
+    site.put(make_snapshot(brokers=4, bundles=40, now=moment), make_snapshot(now=now()))
+    assert entry_of(site, at="-30min") == "Alerts"
+    assert entry_of(site, at="now") == "Alerts :red-badge[2]"
 
 
 def test_fleet_the_page_and_the_navigation_count_the_same(config, tmp_path) -> None:

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 page = frame.open_fleet("Fleet", needs_snapshot=False)
 shown = page.page
 saved = frame.saved_by_cluster(page.config)
-view.processes(page.config)
+if not page.choice.is_past:
+    view.processes(page.config)
 unread = [name for name, one in saved.items() if one.latest is None]
 if shown is None and len(unread) == len(saved):
     no_snapshots(page.config, page.choice, unread)
