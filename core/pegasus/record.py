@@ -223,5 +223,6 @@ PEGASUS_RECORD: Final[SystemRecord[PegasusSnapshot]] = SystemRecord(
             "memory": "resident_memory_mb",
         },
         evenness="primaries",
+        drains="nodes",
     ),
 )

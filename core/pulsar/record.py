@@ -257,5 +257,6 @@ PULSAR_RECORD: Final[SystemRecord[PulsarSnapshot]] = SystemRecord(
             "bundles": "bundle_count",
         },
         evenness="throughput",
+        drains="broker_facts",
     ),
 )

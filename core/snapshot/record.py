@@ -87,12 +87,14 @@ class ServerLoad:
         measures: SQL over a row by measure, null where it is unknown, or what returns the SQL for
             the weights of the resources. The first is what the system's balancer compares.
         evenness: The measure by which the load is called even.
+        drains: The kind of rows with ``emptied_at``, since when a server is drained.
     """
 
     rows: str
     key: str
     measures: Mapping[str, str | Callable[[Mapping[str, float]], str]]
     evenness: str
+    drains: str
 
     def expression(self, measure: str, weights: Mapping[str, float]) -> str:
         """Return the SQL of a measure.

@@ -14,12 +14,14 @@ from core.errors import SnapshotError, UnknownNameError
 from core.history.queries.events import EventQueries
 from core.history.queries.query import (
     MAX_COLUMNS,
+    Drain,
     HistoryQueries,
     MinuteRange,
     event_step_of,
     step_of,
 )
 from core.history.queries.sql import Period, is_local, local_paths
+from core.pulsar.measures import drained_rows
 from core.units import datetime_to_ms
 from dashboard.queries.history import ClusterHistory
 from dashboard.queries.pulsar import broker_load
@@ -216,6 +218,26 @@ def test_a_bundle_is_read_from_the_record_where_snapshots_are_saved_for_minutes_
     assert [(one.from_broker, one.to_broker) for one in found.moves] == [("a", "b")]
     assert found.end == NOON
     assert broker_load._bundle_over((history, HOUR, "idle")) is None
+
+
+def test_a_drained_server_is_no_part_of_evenness_and_marked_in_past_minutes(store, queries):
+    two_minutes(store)
+    facts = {"broker": "b", "segment": 1}
+    since = AT - MINUTE - 10_000
+    lay_down(
+        store,
+        "broker_facts",
+        [
+            {"taken_at": AT - MINUTE, "emptied_at": since, **facts},
+            {"taken_at": AT, "emptied_at": None, **facts},
+        ],
+    )
+    assert queries.drains(HOUR) == (Drain("b", since, AT),)
+    found = queries.evenness("throughput", HOUR, weights=WEIGHTS)
+    assert found.deviation.tolist() == [0.0, 0.0], "60 and 20 MB/s, one of them drained"
+    history = ClusterHistory(store, CLUSTER, "pulsar", (1,))
+    tables = broker_load._brokers_over((history, HOUR))
+    assert [drained_rows(table).tolist() for _, table in tables] == [[False, True], [False, False]]
 
 
 def test_moves_to_and_from_a_broker_are_read_from_the_record(store):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from core.errors import SnapshotError
 from core.history.queries.sql import MINUTES, HistoryReader, Period
 from core.history.store.layout import HistoryError
 from core.pulsar.record import BUNDLE_MEASURES
@@ -108,6 +109,25 @@ class Evenness:
         return float((known > bound).mean()) if known.size else float("nan")
 
 
+_KEYFRAME: Final = timedelta(days=1)
+"""So long before a period, at most, the rows that changed last were written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Time in which a server was drained.
+
+    Attributes:
+        server: Its name.
+        start_ms: Since when.
+        end_ms: When it owned something again, or the end of the period; not included.
+    """
+
+    server: str
+    start_ms: int
+    end_ms: int
+
+
 class HistoryQueries:
     """The questions of the pages about one cluster.
 
@@ -171,20 +191,45 @@ class HistoryQueries:
         return _grid_of(table, step_ms)
 
     def evenness(self, measure: str, period: Period, *, weights: Mapping[str, float]) -> Evenness:
-        """Return the evenness of a measure over the servers, by minute."""
+        """Return the evenness of a measure over the servers without the drained ones, by minute."""
+        drains = self.drains(period)
         table = self._reader.ask(
             "SELECT taken_at, CASE WHEN avg(x) > 0 THEN max(x) / avg(x) - 1 "  # noqa: S608  # our own names
             "WHEN avg(x) = 0 THEN 0 END AS deviation, max(x) - min(x) AS spread FROM "
-            f"(SELECT taken_at, {self.servers.expression(measure, weights)} AS x FROM rows) "
+            f"(SELECT taken_at, {self.servers.expression(measure, weights)} AS x FROM rows "
+            "WHERE NOT EXISTS (FROM (SELECT unnest($drained) AS drained, "
+            "unnest($starts) AS start, unnest($ends) AS stop) "
+            f"WHERE drained = {self.servers.key} AND taken_at >= start AND taken_at < stop)) "
             "GROUP BY taken_at ORDER BY taken_at",
             self.servers.rows,
             period,
+            drained=[one.server for one in drains],
+            starts=[one.start_ms for one in drains],
+            ends=[one.end_ms for one in drains],
         )
         if table is None:
             return Evenness(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
         return Evenness(
             _times(table["taken_at"]), _floats(table["deviation"]), _floats(table["spread"])
         )
+
+    def drains(self, period: Period) -> tuple[Drain, ...]:
+        """Return when servers were drained: of what was recorded in a period and a day before."""
+        start = period.start - _KEYFRAME
+        try:
+            table = self._reader.ask(
+                "SELECT server, emptied_at, max(until) AS until FROM ("  # noqa: S608  # our own names
+                f"SELECT {self.servers.key} AS server, emptied_at, coalesce(lead(taken_at) "
+                f"OVER (PARTITION BY {self.servers.key} ORDER BY taken_at), $open) AS until "
+                "FROM rows) WHERE emptied_at IS NOT NULL GROUP BY ALL ORDER BY ALL",
+                self.servers.drains,
+                Period(start, period.end),
+                open=period.last_ms + 1,
+            )
+        except SnapshotError:
+            return ()  # the load is read from the same files, which says why
+        rows = [] if table is None else table.to_pylist()
+        return tuple(Drain(row["server"], row["emptied_at"], row["until"]) for row in rows)
 
     def servers_at(self, at_ms: int, *, weights: Mapping[str, float]) -> pa.Table:
         """Return every measure of every server at one recorded minute.

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.errors import SnapshotError
-from core.history.queries.query import step_of
+from core.history.queries.query import Drain, step_of
 from core.history.queries.sql import Period
 from core.pulsar.liveness import liveness_of
 from core.schemas.pulsar import BROKER_METRICS
@@ -72,11 +72,23 @@ def _brokers_over(key: tuple[ClusterHistory, Period]) -> list[tuple[datetime, pa
         return []
     at = rows["taken_at"].to_numpy()
     starts = np.flatnonzero(np.diff(at, prepend=-1))
-    table = rows.drop_columns(["taken_at"])
+    table = rows.drop_columns(["taken_at"]).append_column(
+        "emptied_at", _emptied(rows, history.queries().drains(period))
+    )
     return [
         (ms_to_datetime(int(at[first])), table.slice(int(first), int(last - first)))
         for first, last in zip(starts, [*starts[1:], at.size], strict=True)
     ]
+
+
+def _emptied(rows: pa.Table, drains: Sequence[Drain]) -> pa.Array:
+    """Return since when the broker of each recorded row was drained; null where it was not."""
+    at, names = rows["taken_at"].to_numpy(), rows["broker"].to_numpy(zero_copy_only=False)
+    since = np.full(rows.num_rows, -1, np.int64)
+    for one in drains:
+        is_drained = (names == one.server) & (at >= one.start_ms) & (at < one.end_ms)
+        since[is_drained] = one.start_ms
+    return pa.array(since, mask=since < 0)
 
 
 _recorded_tables = cached(_brokers_over, max_entries=8)
