@@ -154,7 +154,7 @@ def test_settings_are_searched_by_words_of_name_meaning_and_conflict(site, ill, 
 
 
 def test_brokers_are_compared_by_groups_of_equal_ones(site, ill):
-    app = site.open("settings", view="Brokers compared")
+    app = site.open("settings", view="Comparison")
     frame = next(
         table.value for table in app.dataframe if "common" in getattr(table.value, "columns", ())
     )
@@ -165,6 +165,39 @@ def test_brokers_are_compared_by_groups_of_equal_ones(site, ill):
     }
     assert frame.loc[frame["what"] == "maxUnloadPercentage", NAMES[2]].item() == "0.5"
     assert (frame.loc[frame["what"] == "maxUnloadPercentage", NAMES[1]] == "·").all()
+
+
+def differences_of(app):
+    frame = next(
+        table.value for table in app.dataframe if "there" in getattr(table.value, "columns", ())
+    )
+    return {row["key"]: (row["here"], row["there"]) for row in frame.to_dict("records")}
+
+
+def test_settings_are_compared_with_the_defaults_another_cluster_and_a_past_time(
+    tmp_path, monkeypatch
+):
+    site = Site(tmp_path, clusters=("fleet", "other"), each="read_only = false")
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(site.config))
+    small = {"brokers": 3, "bundles": 12}
+    hour_ago = now() - timedelta(hours=1)
+    for snapshot, value in (
+        (make_snapshot(**small, now=hour_ago), "0.7"),
+        (make_snapshot(**small, now=now()), "0.8"),
+        (make_snapshot(**small, now=now(), cluster="other"), "0.9"),
+    ):
+        site.put(with_settings(snapshot, (None, HISTORY, value, "dynamic")))
+    defaults = differences_of(site.open("settings", view="Comparison", compare="defaults"))
+    assert defaults[HISTORY] == ("0.8", "0.9")
+    app = site.open("settings", view="Comparison", compare="cluster")
+    assert_calm(app)
+    assert differences_of(app) == {HISTORY: ("0.8", "0.9")}
+    app.button(key="_adopt").click().run()
+    assert app.session_state["set"] == [f"{HISTORY}=0.9"]
+    app = site.open("settings", view="Comparison", compare="past")
+    assert differences_of(app) == {HISTORY: ("0.8", "0.7")}
+    app.text_input(key="then").set_value("yesterday").run()
+    assert "yesterday is not a time" in texts(app)
 
 
 def test_without_any_setting_it_says_so_and_what_is_assumed(site):

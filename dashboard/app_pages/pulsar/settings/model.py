@@ -24,10 +24,20 @@ from dashboard.presenters.pulsar.sliders import sliders
 
 SETTINGS_TAB: Final = "Settings"
 FINDINGS_TAB: Final = "Findings"
-COMPARED_TAB: Final = "Brokers compared"
+COMPARED_TAB: Final = "Comparison"
 PRESETS_TAB: Final = "Presets"
 CHANGES_TAB: Final = "Unapplied changes"
 TABS: Final = (SETTINGS_TAB, FINDINGS_TAB, COMPARED_TAB, PRESETS_TAB, CHANGES_TAB)
+
+
+BROKERS, DEFAULTS, CLUSTER, PAST = "brokers", "defaults", "cluster", "past"
+COMPARED_WITH: Final[Mapping[str, str]] = {
+    BROKERS: "Broker with broker",
+    DEFAULTS: "Defaults",
+    CLUSTER: "Another cluster",
+    PAST: "A past time",
+}
+"""What settings are compared with, by its name in the address."""
 
 
 # -- the head of the page --------------------------------------------------------------------------
@@ -407,6 +417,50 @@ def fix_options(finding: Finding) -> list[str]:
     return [
         set_option(key, list(value) if isinstance(value, tuple) else value)
         for key, value in finding.fix.wanted.items()
+    ]
+
+
+def differences(here: EffectiveSettings, there: EffectiveSettings | None) -> pd.DataFrame:
+    """Return one row a setting with another value: ``key``, ``here``, ``there``, ``dynamic``.
+
+    Args:
+        here: Settings of the shown snapshot.
+        there: The others; ``None``: the defaults of the release.
+    """
+    rows = [
+        {
+            "key": setting.key,
+            "here": _known_value(here, setting),
+            "there": _default(here, setting) if there is None else _known_value(there, setting),
+            "dynamic": _felt(setting),
+        }
+        for setting in SETTINGS
+    ]
+    frame = pd.DataFrame(rows, columns=["key", "here", "there", "dynamic"])
+    return frame[frame["here"] != frame["there"]].reset_index(drop=True)
+
+
+def _known_value(settings: EffectiveSettings, setting: Setting) -> str:
+    if settings.origin(setting.key) == "assumed":
+        return UNKNOWN
+    return _with_unit(settings.value(setting.key), setting.unit)
+
+
+def _default(settings: EffectiveSettings, setting: Setting) -> str:
+    return _with_unit(settings.default_of(setting.key), setting.unit)
+
+
+def adopted(keys: Iterable[str], there: EffectiveSettings) -> list[str]:
+    """Return the changes that give settings the values of others, ``KEY=VALUE``.
+
+    Args:
+        keys: Of the settings.
+        there: The others; a setting that is unknown there is not changed.
+    """
+    values = {key: there.value(key) for key in keys if there.origin(key) != "assumed"}
+    return [
+        set_option(key, list(value) if isinstance(value, tuple) else value)
+        for key, value in values.items()
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import state
-from dashboard.app_pages.pulsar.settings import model, view
+from dashboard.app_pages.pulsar.settings import compared, model, view
 from dashboard.components import figures, frame, words
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.queries.pulsar.examinations import examination
@@ -34,7 +34,7 @@ if findings_tab.open:
         view.findings_tab(page, found)
 if compared_tab.open:
     with compared_tab:
-        view.comparison(found.comparison)
+        compared.draw(page, found.comparison)
 if presets_tab.open:
     with presets_tab:
         view.presets(page)

@@ -1,4 +1,4 @@
-"""Widgets of the settings page: diagnoses, brokers compared, one setting, presets, changes."""
+"""Widgets of the settings page: diagnoses, one setting, presets, changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from core.findings.finding import Finding
 from core.pulsar.presets import PRESET_BY_NAME, PRESETS, Preset, differences, set_option
 from core.pulsar.rules.combinations import combinations
 from core.pulsar.rules.doctor import Examination
-from core.pulsar.rules.doctor.groups import Comparison
 from core.pulsar.settings import SETTING_BY_KEY
 from core.pulsar.shedding import active_shedding_strategy
 from dashboard import state
@@ -38,7 +37,7 @@ def opened_by(params: Collection[str], *, has_changes: bool) -> str:
     return model.PRESETS_TAB if state.PRESET in params else model.SETTINGS_TAB
 
 
-# -- findings, brokers compared --------------------------------------------------------------------
+# -- findings ------------------------------------------------------------------------------------
 
 
 def findings_tab(page: PulsarPage, examination: Examination) -> None:
@@ -73,40 +72,6 @@ def _fix(finding: Finding) -> None:
         st.code("\n".join(fix.lines), language="properties", wrap_lines=True)
     elif fix.restart:
         st.caption("Read at broker start. Restart the brokers one by one.")
-
-
-def comparison(compared: Comparison) -> None:
-    """Render the differences between the brokers: settings, release, limits."""
-    if not compared.rows:
-        if compared.brokers > 1:
-            text = f"All {compared.brokers} brokers have the same settings."
-            st.caption(f":material/check_circle: {text}")
-        elif compared.brokers:
-            st.caption("Only one broker; no comparison.")
-        return
-    table = model.comparison_table(compared)
-    tables.table(
-        table,
-        {
-            "what": tables.words("Differences"),
-            "common": st.column_config.TextColumn("Most brokers", width=150),
-            **{
-                name: st.column_config.TextColumn(name, width=170)
-                for name in table.columns
-                if name not in ("what", "common")
-            },
-        },
-        key="brokers_compared",
-        alt="Different settings by group of brokers",
-        height=min(420, tables.height_of(len(table))),
-    )
-    st.caption("Columns: groups of brokers with the same settings; ·: value of most brokers.")
-    more = len(compared.groups) - model.MOST_GROUPS
-    if more > 0:
-        st.caption(f"{more} more groups. For all groups, run `trimtab doctor --json`.")
-    if members := model.members(compared):
-        with st.expander("Brokers by group", icon=":material/dns:"):
-            words.notes(members)
 
 
 # -- one setting, presets, changes -----------------------------------------------------------------
@@ -194,7 +159,7 @@ def _settings_table(page: PulsarPage, examination: Examination) -> str:
             "Default", width=124, help="Shown if different from the effective value."
         ),
         "finding": tables.words("Conflict", width_px=230),
-        "origin": tables.words("Origin", "assumed: not in the snapshot.", width_px=84),
+        "origin": tables.words("Origin", "assumed: not in the snapshot.", width_px=78),
         "dynamic": tables.words(
             "Takes effect",
             "file + restart: after a change of broker.conf and a restart.",
