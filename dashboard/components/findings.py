@@ -50,8 +50,13 @@ MAX_ROWS: Final = 12
 
 _MIN_FOR_FILTER: Final = 6
 _PANEL_PX: Final = 430
-_CHARACTER_PX: Final = 7
-_PADDING_PX: Final = 24
+_CHARACTER_PX: Final = 6
+_PADDING_PX: Final = 20
+_ROOM_PX: Final = 848
+"""Of the table in a narrow window."""
+_SINCE_PX: Final = 50
+_OTHERS_PX: Final = 33 + 90 + 206 + 86
+"""Of the columns of a fixed width that every such table has."""
 _EXPLAIN: Final = "Explain"
 """Button of a finding about which something can be done on the page that is drawn."""
 
@@ -184,6 +189,9 @@ def _table(rows: Sequence[FindingRow], key: str, max_rows: int, *, has_room: boo
         else:
             go_to_action(one)
 
+    has_since = any(row.since for row in rows)
+    measured_px, limit_px = width_px("measured", 96, 130), width_px("limit", 64, 84)
+    rest_px = _OTHERS_PX + measured_px + limit_px + _SINCE_PX * has_since
     columns = {
         "severity": tables.status("Severity", SEVERITY_WORDS.values(), width_px=90),
         **({"cluster": tables.words("Cluster", width_px=106)} if has_several else {}),
@@ -193,27 +201,23 @@ def _table(rows: Sequence[FindingRow], key: str, max_rows: int, *, has_room: boo
             alignment="left",
             on_click=open_object,
             key=f"_{key}_object",
-            width=width_px("object", 116, 190),
+            width=width_px("object", 116, max(116, min(252, _ROOM_PX - rest_px))),
         ),
         "finding": tables.words("Finding", width_px=206),
-        "measured": st.column_config.TextColumn(
-            "Measured", alignment="right", width=width_px("measured", 96, 130)
-        ),
-        "limit": st.column_config.TextColumn(
-            "Limit", alignment="right", width=width_px("limit", 64, 84)
-        ),
+        "measured": st.column_config.TextColumn("Measured", alignment="right", width=measured_px),
+        "limit": st.column_config.TextColumn("Limit", alignment="right", width=limit_px),
         "since": st.column_config.TextColumn(
             "Since",
             help="From saved snapshots, up to 6 h.",
             alignment="right",
-            width=50,
+            width=_SINCE_PX,
         ),
         "action": st.column_config.ButtonColumn("", on_click=act, key=f"_{key}_action", width=86),
     }
     tables.grid(
         frame,
         hide_index=True,
-        column_order=_order(columns),
+        column_order=_order(columns, has_since=has_since),
         column_config=columns,
         key=f"{key}_findings",
         alt="Findings with measured value and limit, worst first",
@@ -224,9 +228,9 @@ def _table(rows: Sequence[FindingRow], key: str, max_rows: int, *, has_room: boo
     )
 
 
-def _order(columns: Collection[str]) -> list[str]:
+def _order(columns: Collection[str], *, has_since: bool) -> list[str]:
     """Return the columns; where the cluster is one there is no room for all: the button is near."""
-    order = list(columns)
+    order = [name for name in columns if name != "since" or has_since]
     if "cluster" in order:
         order.insert(order.index("measured"), order.pop())
     return order

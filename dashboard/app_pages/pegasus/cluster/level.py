@@ -187,7 +187,7 @@ def _draw_rounds(rounds: Rounds, run: queries.PolicyRounds) -> None:
         tables.table(
             rows,
             {
-                "round": tables.whole("Round"),
+                "round": tables.whole("Round", width_px=56),
                 "move_primary": tables.whole("Move primary", "Role changes; no data is copied."),
                 "copy_primary": tables.whole("Copy primary"),
                 "copy_secondary": tables.whole("Copy secondary"),
@@ -198,7 +198,7 @@ def _draw_rounds(rounds: Rounds, run: queries.PolicyRounds) -> None:
                 "off": tables.percent(
                     "Deviation", "Max deviation of primaries, after the round.", width_px=74
                 ),
-                "takes": st.column_config.TextColumn("Copying (estimate)", alignment="right"),
+                "takes": st.column_config.TextColumn("Copy time (est.)", alignment="right"),
             },
             key="level_rounds",
             alt="Rounds of the balancer at lively with changes, data and deviation",
