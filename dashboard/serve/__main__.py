@@ -36,9 +36,10 @@ _LEFT_S: Final = 60
 
 def main() -> None:
     """Run Streamlit on the address and the port of the first arguments; the rest are proxies."""
-    program, address, port, *hosts = sys.argv
+    _, address, port, *hosts = sys.argv
     end_with_parent(lambda: answers(address, int(port), "/healthz", _ANSWERS_WITHIN_S))
-    sys.argv = [program]  # the rest would be arguments of the page
+    # Streamlit reads the configuration next to the program; the rest would be arguments of the page
+    sys.argv = [str(PAGE)]
     # uvicorn would put what X-Forwarded-For says in the place of the address that a request came
     # from, for every sender on this machine; which proxies are trusted is [access.proxy]'s to say
     os.environ["FORWARDED_ALLOW_IPS"] = "none"

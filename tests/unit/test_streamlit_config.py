@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from places import ROOT
 
 DASHBOARD = ROOT / "dashboard"
-READ = """
-import sys
+SHOW = """
+import os, sys
 from streamlit import config
-config._main_script_path = sys.argv[1]
-config.get_config_options(force_reparse=True)
-print(config.get_option("runner.magicEnabled"), config.get_option("theme.baseFontSize"))
+from streamlit.web import bootstrap
+
+load = bootstrap.load_config_options
+
+def show(options):
+    load(options)
+    print(config.get_option("runner.magicEnabled"), config.get_option("theme.baseFontSize"))
+    sys.stdout.flush()
+    os._exit(0)
+
+bootstrap.load_config_options = show
+sys.argv = ["dashboard.serve", "127.0.0.1", "1"]
+from dashboard.serve.__main__ import main
+main()
 """
 
 
-@pytest.mark.parametrize("script", ["serve.py", "app.py"])
-def test_theme_and_switches_do_not_depend_on_the_working_directory(
-    tmp_path: Path, script: str
-) -> None:
+def test_the_server_reads_theme_and_switches_from_any_working_directory(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", READ, str(DASHBOARD / script)],
+        [sys.executable, "-c", SHOW],
         cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(DASHBOARD.parent), "TRIMTAB_STATE_DIR": str(tmp_path)},
+        stdin=subprocess.PIPE,
         capture_output=True,
         text=True,
         check=True,
