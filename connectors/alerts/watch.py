@@ -17,7 +17,7 @@ from functools import partial
 from math import inf
 from pathlib import Path
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import filelock
 
@@ -26,6 +26,7 @@ from connectors.alerts.targets import send
 from connectors.config.alerts import Alerts, TargetConfig
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.journal.journal import SqlJournal
+from connectors.recording.finding_spans import read_spans, write_spans
 from connectors.recording.status import last_collect_error, pipeline_lag_s
 from connectors.systems import connector_of, open_journal, systems_of, target_ratio
 from connectors.transport.deadline import unless
@@ -37,9 +38,12 @@ from core.alerts.progress import looked, message, to_tell
 from core.alerts.thresholds import effective
 from core.errors import InvariantError, OpsError
 from core.findings.finding import Finding
+from core.findings.starts import Spans, carried_on, looked_back, with_history
+from core.findings.verdict import Verdict
 from core.gauges import Gauge
 from core.snapshot.store import SnapshotStore, Storable
 from core.systems import record_of
+from core.units import datetime_to_ms
 
 _LOG: Final = logging.getLogger("trimtab.alerts")
 _RUNS: Final = 20
@@ -48,13 +52,38 @@ _FIRST_WAIT_S: Final = 15.0
 _LAST_WAIT_S: Final = 600.0
 _STANDBY_S: Final = 5.0
 
-ReturnedSince = Callable[[str, datetime], int]
-"""Moves of a cluster since a moment that went back to a server that was left before."""
+_HISTORY_WATCHED_FOR: Final = timedelta(minutes=10)
+"""So long after the start, older minutes that are added to the history count."""
+
+
+class RecordedPast(Protocol):
+    """What is read in the recorded history."""
+
+    def returned_since(self, cluster: str, since: datetime) -> int:
+        """Return the moves since a moment that went back to a server that was left before.
+
+        Raises:
+            OpsError: The history cannot be read.
+        """
+
+    def first_minute(self, cluster: str) -> datetime | None:
+        """Return the first recorded minute; ``None`` if there is none.
+
+        Raises:
+            OpsError: The history cannot be read.
+        """
+
+    def snapshot_at(self, cluster: str, moment: datetime) -> Storable:
+        """Return the newest snapshot that was recorded at or before a moment.
+
+        Raises:
+            OpsError: There is none, or the history cannot be read.
+        """
 
 
 def watch(
     config: TrimtabConfig,
-    returned_since: ReturnedSince,
+    past: RecordedPast,
     stop: threading.Event,
     report: Callable[[str], None],
 ) -> None:
@@ -62,7 +91,7 @@ def watch(
 
     Args:
         config: Which clusters, limits and targets.
-        returned_since: Reads the history.
+        past: Reads the history.
         stop: Set it to end.
         report: Called with what a person at the terminal wants to know.
     """
@@ -83,7 +112,7 @@ def watch(
             continue
         try:
             with unless(stop.is_set):
-                _Watch(config, returned_since, report).run(stop)
+                _Watch(config, past, report).run(stop)
         finally:
             lock.release()
 
@@ -106,12 +135,13 @@ class _Watch:
     def __init__(
         self,
         config: TrimtabConfig,
-        returned_since: ReturnedSince,
+        past: RecordedPast,
         report: Callable[[str], None],
     ) -> None:
         self._config = config
         self._rules: Alerts = config.alerts
-        self._returned_since = returned_since
+        self._past = past
+        self._started_at = datetime.now(UTC)
         self._report = report
         self._snapshots = SnapshotStore(config.state_dir / "snapshots")
         self._seen: dict[str, tuple[Path, tuple[Gauge, ...], tuple[Finding, ...]]] = {}
@@ -193,12 +223,38 @@ class _Watch:
                 snapshot = load(path)
                 earlier = partial(self._before, cluster, snapshot.manifest.taken_at, load)
                 verdict = system.verdict(snapshot, earlier)
-                seen = (path, tuple(system.gauges(snapshot)), verdict.findings)
+                spans = self._spans(cluster.name, system, verdict, snapshot.manifest.taken_at)
+                found = verdict.dated(spans, snapshot.manifest.taken_at).findings
+                seen = (path, tuple(system.gauges(snapshot)), found)
             except OpsError as error:
                 self._say(str(error))
                 seen = (path, (), ())
             self._seen[cluster.name] = seen
         return seen[1], seen[2]
+
+    def _spans(self, cluster: str, system: Any, verdict: Verdict, moment: datetime) -> Spans:
+        """Return the spans of a cluster's findings after a snapshot, and store them."""
+        before = read_spans(self._config, cluster)
+        spans = carried_on(before, verdict.findings, moment)
+        if before is None or datetime.now(UTC) - self._started_at < _HISTORY_WATCHED_FOR:
+            with suppress(OpsError):  # the start is unknown before the first look
+                spans = self._with_history(cluster, system, spans, moment)
+        if spans != before:
+            write_spans(self._config, cluster, spans)
+        return spans
+
+    def _with_history(self, cluster: str, system: Any, spans: Spans, moment: datetime) -> Spans:
+        first = self._past.first_minute(cluster)
+        known_ms = spans.history_from_ms
+        if first is None or (known_ms is not None and datetime_to_ms(first) >= known_ms):
+            return spans
+
+        def findings_at(at: datetime) -> tuple[datetime, tuple[Finding, ...]]:
+            snapshot = self._past.snapshot_at(cluster, at)
+            return snapshot.manifest.taken_at, system.verdict(snapshot).findings
+
+        open_ = [(one.code, one.subject) for one in spans.spans if one.end_ms is None]
+        return with_history(spans, looked_back(open_, first, moment, findings_at), first)
 
     def _before(
         self, cluster: ClusterConfig, moment: datetime, load: Callable[[Path], Storable]
@@ -223,7 +279,7 @@ class _Watch:
 
     def _returned(self, cluster: str, now: datetime) -> int:
         try:
-            return self._returned_since(cluster, now - _HOUR)
+            return self._past.returned_since(cluster, now - _HOUR)
         except OpsError:
             return 0  # there is no history yet, or the collector's status says why
 

@@ -102,6 +102,7 @@ class Condition(NamedTuple):
         hint: What to do.
         measured: The value, with its unit; empty: it is no number.
         limit: What the value is measured against, with its unit; empty: nothing.
+        since: Start of its finding; ``None``: it has none, or the start is unknown.
     """
 
     subject: str
@@ -109,6 +110,7 @@ class Condition(NamedTuple):
     hint: str
     measured: str = ""
     limit: str = ""
+    since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ def looked(
                         severity=rule.severity,
                         sentence=found.sentence,
                         hint=found.hint,
-                        since=one.now,
+                        since=found.since or one.now,
                     )
                 if before.since > one.now:  # of a clock that was ahead
                     before = replace(before, since=one.now)
@@ -47,6 +47,7 @@ def looked(
                     state=state,
                     sentence=found.sentence,
                     hint=found.hint,
+                    since=min(before.since, found.since or before.since),
                     measured=found.measured,
                     limit=found.limit,
                 )

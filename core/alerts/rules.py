@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from core.actions.describe import count_named
@@ -13,6 +13,9 @@ from core.units import format_age, format_band, format_deviation, format_ratio, 
 
 _MEASURES: Final = {"throughput": "traffic", "primaries": "primaries"}
 """Measures that are told of, as the figures name them."""
+
+_OFF_TARGET: Final = frozenset({"traffic_deviation", "node_deviation"})
+"""Findings about a server outside the target."""
 
 _TOLD_FOR: Final = timedelta(hours=24)
 """A failed run is an alert for so long, unless a later run ends well."""
@@ -24,6 +27,7 @@ _MAX_NAMED: Final = 3
 def _uneven(facts: Facts, limits: Limits) -> Iterator[Condition]:
     own = limits.deviation_ratio
     limit, name = (facts.target_ratio, "target") if own is None else (own, "alert threshold")
+    of_target = [one for one in facts.findings if one.code in _OFF_TARGET]
     for measure, word in _MEASURES.items():
         ratio = facts.gauge("max_deviation_ratio", {"measure": measure})
         if ratio is not None and ratio > limit:
@@ -34,6 +38,7 @@ def _uneven(facts: Facts, limits: Limits) -> Iterator[Condition]:
                 f"Run: trimtab diagnose {facts.cluster}",
                 measured=format_deviation(ratio),
                 limit=format_band(limit),
+                since=_start(of_target) if own is None else None,
             )
 
 
@@ -65,7 +70,13 @@ def _problem(facts: Facts, _: Limits) -> Iterator[Condition]:
             _summary(code, found),
             found[0].hint or f"Run: trimtab diagnose {facts.cluster}",
             *_quantities(found[0]),
+            since=_start(found),
         )
+
+
+def _start(findings: Sequence[Finding]) -> datetime | None:
+    """Return the first known start of some findings; ``None``: none is known."""
+    return min((one.since for one in findings if one.since is not None), default=None)
 
 
 def _summary(code: str, found: Sequence[Finding]) -> str:
@@ -187,7 +198,7 @@ def _approval(facts: Facts, _: Limits) -> Iterator[Condition]:
 def _drift(facts: Facts, _: Limits) -> Iterator[Condition]:
     for one in facts.findings:
         if one.code == "settings_differ":
-            yield Condition(one.subject, one.sentence, one.hint, *_quantities(one))
+            yield Condition(one.subject, one.sentence, one.hint, *_quantities(one), since=one.since)
 
 
 def _pipeline(facts: Facts, limits: Limits) -> Iterator[Condition]:

@@ -7,10 +7,12 @@ given only where nothing at warning or above was found, and it names its scope.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Final
 
 from core.findings.finding import Finding, State, findings_sentence, overall_state
+from core.findings.starts import Spans, with_starts
 
 PROBLEMS: Final = ("error", "warning")
 """Severities that no all-clear may stand beside."""
@@ -52,6 +54,15 @@ class Verdict:
     def problems(self) -> tuple[Finding, ...]:
         """The findings at warning or above."""
         return tuple(one for one in self.findings if one.severity in PROBLEMS)
+
+    def dated(self, spans: Spans | None, moment: datetime) -> Verdict:
+        """Return the verdict with the time since when each finding holds.
+
+        Args:
+            spans: Stored spans of the cluster's findings, if any.
+            moment: Time of the snapshot.
+        """
+        return replace(self, findings=with_starts(self.findings, spans, moment))
 
     @property
     def is_clear(self) -> bool:

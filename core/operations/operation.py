@@ -17,7 +17,10 @@ from core.table import Column, Table
 from core.units import pluralize
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from core.facts import Assumed
+    from core.findings.starts import Spans
 
 R = TypeVar("R", bound=Request)
 A = TypeVar("A", bound="Answer")
@@ -99,6 +102,16 @@ class Answer:
     def with_words(self, more: str) -> Self:
         """Return the answer with further words of its command lines, such as the configuration."""
         del more
+        return self
+
+    def dated(self, spans: Spans | None, moment: datetime) -> Self:
+        """Return the answer with the time since when its findings hold, where it has any.
+
+        Args:
+            spans: Stored spans of the cluster's findings, if any.
+            moment: Time of the snapshot.
+        """
+        del spans, moment
         return self
 
     @property

@@ -102,6 +102,7 @@ def _respond(operation: Operation[Any, Any], call: Call, request: Request) -> Re
         return _by_job(operation, call, request, stored, assumed, is_spread=is_spread)
     # before the condition: a request may be wrong
     answer = answer_of(stored, operation, request, assumed, within_s=WITHIN_S)
+    answer = answer.dated(services.finding_spans(call.config, cluster.name), stored.taken_at)
     if call.accepts(MEDIA_TYPE):
         facts = facts_of_stored(stored, assumed)
         labels, warnings = _labels(call, facts), release_warnings(facts)

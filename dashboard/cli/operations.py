@@ -320,6 +320,9 @@ def _here(
         else:
             elapsed_ms = (time.perf_counter() - started) * 1000
             taken_at = facts.snapshot.manifest.taken_at
+            if name in options.sources and not is_path(name):
+                loaded = read_config(options.config)
+                answer = answer.dated(services.finding_spans(loaded, name), taken_at)
             answers[name] = Answered.of(answer, request, taken_at, elapsed_ms, warnings)
     return answers
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, cast
 import streamlit as st
 
 from core.findings.finding import SEVERITIES, count_by_severity
+from core.findings.starts import with_starts
 from core.units import format_age
 from dashboard import services, state
 from dashboard.components import tables, words
@@ -36,7 +37,6 @@ from dashboard.presenters.findings import (
     listed,
     matching,
 )
-from dashboard.queries.findings import first_seen
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,9 +64,9 @@ _EXPLAIN: Final = "Explain"
 def of_cluster(page: AnyPage, findings: Sequence[Finding] | None = None) -> list[FindingRow]:
     """Return the findings of a page's cluster, or some of them, for :func:`show`."""
     found = page.reading.findings if findings is None else findings
-    kind = page.cluster.kind
-    since = first_seen(kind, page.saved, page.stored, found)
-    return listed(page.name, found, system_of(kind).finding_links, since)
+    spans = services.finding_spans(page.config, page.name)
+    dated = with_starts(found, spans, page.stored.taken_at)
+    return listed(page.name, dated, system_of(page.cluster.kind).finding_links)
 
 
 def show(
@@ -189,7 +189,7 @@ def _table(rows: Sequence[FindingRow], key: str, max_rows: int, *, has_room: boo
         else:
             go_to_action(one)
 
-    has_since = any(row.since for row in rows)
+    has_since = any(row.finding.since for row in rows)
     measured_px, limit_px = width_px("measured", 96, 130), width_px("limit", 64, 84)
     rest_px = _OTHERS_PX + measured_px + limit_px + _SINCE_PX * has_since
     columns = {
@@ -262,9 +262,9 @@ def _explanation(row: FindingRow, key: str, more: Callable[[Finding], None] | No
         (
             "since",
             None
-            if row.since is None
-            else f"{row.since:%Y-%m-%d %H:%M} UTC"
-            f" ({format_age((services.now() - row.since).total_seconds())})",
+            if row.finding.since is None
+            else f"{row.finding.since:%Y-%m-%d %H:%M} UTC"
+            f" ({format_age((services.now() - row.finding.since).total_seconds())})",
         ),
     ]
     st.caption(words.plain(" · ".join(f"{name} {text or NONE}" for name, text in facts)))

@@ -81,13 +81,11 @@ class FindingRow:
         cluster: Whose it is.
         finding: Itself.
         links: Of the cluster's system.
-        since: Since when it is known; ``None``: that is not known.
     """
 
     cluster: str
     finding: Finding
     links: FindingLinks
-    since: datetime | None = None
 
     @property
     def identity(self) -> tuple[str, str, str]:
@@ -111,7 +109,6 @@ def listed(
     cluster: str,
     findings: Sequence[Finding],
     links: FindingLinks,
-    first_seen: Mapping[tuple[str, str], datetime] | None = None,
 ) -> list[FindingRow]:
     """Return the findings of a cluster for the table.
 
@@ -119,18 +116,8 @@ def listed(
         cluster: Its name.
         findings: Worst first.
         links: Of its system.
-        first_seen: By code and subject, since when earlier snapshots have a finding.
     """
-    seen = first_seen or {}
-    return [
-        FindingRow(
-            cluster=cluster,
-            finding=one,
-            links=links,
-            since=one.since or seen.get((one.code, one.subject)),
-        )
-        for one in findings
-    ]
+    return [FindingRow(cluster=cluster, finding=one, links=links) for one in findings]
 
 
 def matching(
@@ -161,8 +148,8 @@ def findings_frame(rows: Sequence[FindingRow], now: datetime) -> pd.DataFrame:
                 "measured": _measured(row.finding),
                 "limit": NONE if row.finding.limit is None else row.finding.limit.text,
                 "since": NONE
-                if row.since is None
-                else format_age((now - row.since).total_seconds()),
+                if row.finding.since is None
+                else format_age((now - row.finding.since).total_seconds()),
                 "action": _label(row),
             }
             for row in rows
@@ -198,7 +185,7 @@ def file_frame(rows: Sequence[FindingRow]) -> pd.DataFrame:
                 "measured": None if row.finding.measured is None else row.finding.measured.value,
                 "limit": None if row.finding.limit is None else row.finding.limit.value,
                 "unit": "" if row.finding.measured is None else row.finding.measured.unit,
-                "since": None if row.since is None else row.since.isoformat(),
+                "since": None if row.finding.since is None else row.finding.since.isoformat(),
                 "sentence": row.finding.text,
                 "hint": row.finding.hint,
             }

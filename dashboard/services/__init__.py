@@ -10,6 +10,7 @@ import secrets
 import shlex
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from connectors.journal.journal import ArchivableEntries, SqlJournal
     from connectors.journal.verify import Verification
     from core.actions.dry_run import Rehearsal
+    from core.findings.starts import Spans
     from core.snapshot.store import CachedSnapshot, SnapshotStore, Storable
     from core.systems import KnownSystem
 
@@ -77,6 +79,9 @@ START_SLACK: Final = timedelta(minutes=5)
 
 CONFIG_ENV: Final = "TRIMTAB_CONFIG"
 """Path of the configuration file, set by the command line for the pages."""
+
+SHELL_CONFIG: Final[ContextVar[str]] = ContextVar("shell_config", default="")
+"""What the shell of a command has in ``TRIMTAB_CONFIG``; empty in pages: they have no shell."""
 
 DEFAULT_NAME: Final = "trimtab.toml"
 """Configuration file of the working directory."""
@@ -622,13 +627,13 @@ def config_path(given: Path | None) -> Path | None:
 
 
 def config_option(config: TrimtabConfig) -> str:
-    """Return `` --config FILE`` for a command line to copy; empty where the default file is used.
+    """Return `` --config FILE`` for a command line to copy; empty where it works without it.
 
     Args:
         config: The configuration; it names the file that it was read from.
     """
     file = config.file
-    if file is None or file == Path(os.path.realpath(DEFAULT_NAME)):
+    if file is None or str(file) == os.path.realpath(SHELL_CONFIG.get() or DEFAULT_NAME):
         return ""
     return f" --config {shlex.quote(str(file))}"
 
@@ -689,6 +694,13 @@ def earlier_snapshots(config: TrimtabConfig, snapshot: Storable) -> list[Storabl
         return []
     load = connector_of(config, config.cluster(name)).system.record.load
     return [load(stored.path) for stored in snapshot_store(config).before(name, moment)]
+
+
+def finding_spans(config: TrimtabConfig, cluster: str) -> Spans | None:
+    """Return since when the findings of a cluster hold; ``None`` if that was never stored."""
+    from connectors.recording.finding_spans import read_spans  # noqa: PLC0415  # commands must start fast
+
+    return read_spans(config, cluster)
 
 
 def start_of(config: TrimtabConfig, view: RunView) -> CachedSnapshot | None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from connectors.alerts.store import AlertStore
     from connectors.journal.journal import SqlJournal
+    from core.snapshot.store import Storable
     from dashboard.services import Config
 
 
@@ -277,7 +278,7 @@ def run_watch(
     from connectors.alerts.watch import watch  # noqa: PLC0415  # commands must start fast
 
     thread = threading.Thread(
-        target=watch, args=(config, _ReturnCounter(config), stop, report), name="alerts"
+        target=watch, args=(config, _History(config), stop, report), name="alerts"
     )
     thread.start()
     return thread
@@ -299,8 +300,8 @@ def _flap_count(events: pa.Table) -> int:
     return int(flaps_of(events, NO_MINUTES, FlapsRequest())["flaps"].num_rows)
 
 
-class _ReturnCounter:
-    """Returns how many moves since a moment went back to a server that was left before.
+class _History:
+    """Reads the recorded history for the alerts.
 
     The events are read again when some came, which is seldom: that is two scans of the history.
     """
@@ -309,8 +310,17 @@ class _ReturnCounter:
         self._config = config
         self._known: dict[str, tuple[int, float, pa.Table]] = {}
 
-    def __call__(self, cluster: str, since: datetime) -> int:
-        """Return the count.
+    def first_minute(self, cluster: str) -> datetime | None:
+        """Return the first recorded minute; ``None`` if there is none."""
+        span = history.history(self._config).span(cluster)
+        return None if span is None else span[0]
+
+    def snapshot_at(self, cluster: str, moment: datetime) -> Storable:
+        """Return the newest snapshot that was recorded at or before a moment."""
+        return history.history(self._config).snapshot_at(cluster, moment)
+
+    def returned_since(self, cluster: str, since: datetime) -> int:
+        """Return the moves since a moment that went back to a server that was left before.
 
         Raises:
             OpsError: The history cannot be read.

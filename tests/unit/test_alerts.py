@@ -23,6 +23,7 @@ from connectors.config.alerts import Alerts, TargetConfig
 from connectors.config.model import TrimtabConfig
 from connectors.journal.engine import Database
 from connectors.journal.journal import SqlJournal
+from connectors.recording.finding_spans import read_spans
 from core.access import Identity
 from core.actions.events import FIRST_LINK, Entry, RunEnded, RunMeasured
 from core.actions.runs import fold
@@ -34,6 +35,8 @@ from core.errors import ForbiddenError, InputError, UnknownNameError, Unreachabl
 from core.findings.finding import Finding
 from core.gauges import Gauge
 from core.ids import SnapshotId
+from core.pulsar.system import PULSAR
+from core.snapshot import PulsarSnapshot
 from core.snapshot.store import SnapshotStore
 from dashboard.services import alerts
 
@@ -257,10 +260,26 @@ def put(folder: Path, *, is_even: bool) -> None:
     SnapshotStore(folder / "snapshots").put(found)
 
 
+class Past:
+    """A history without moves back; its minutes by their time."""
+
+    def __init__(self, minutes: dict[datetime, PulsarSnapshot] | None = None) -> None:
+        self.minutes = minutes or {}
+
+    def returned_since(self, cluster: str, since: datetime) -> int:
+        return 0
+
+    def first_minute(self, cluster: str) -> datetime | None:
+        return min(self.minutes, default=None)
+
+    def snapshot_at(self, cluster: str, moment: datetime) -> PulsarSnapshot:
+        return self.minutes[max(at for at in self.minutes if at <= moment)]
+
+
 def looks(config: TrimtabConfig) -> list[str]:
     """Be a new process that looks once; return what it reports."""
     said: list[str] = []
-    _Watch(config, lambda *_: 0, said.append)._turn()
+    _Watch(config, Past(), said.append)._turn()
     return said
 
 
@@ -377,7 +396,7 @@ def test_a_target_that_is_down_is_tried_again_later_and_costs_the_others_nothing
     put(tmp_path, is_even=False)
     receiver.is_down = True
     said: list[str] = []
-    one = _Watch(config, lambda *_: 0, said.append)
+    one = _Watch(config, Past(), said.append)
     one._turn()
     assert any("hook did not accept the message" in text for text in said)
     receiver.is_down = False
@@ -400,7 +419,7 @@ def test_runs_are_read_again_when_the_journal_has_more(tmp_path, receiver, monke
     )
     ends = iter([(1, "a"), (1, "a"), (2, "b")])
     monkeypatch.setattr(SqlJournal, "newest", lambda _: next(ends))
-    one = _Watch(config, lambda *_: 0, [].append)
+    one = _Watch(config, Past(), [].append)
     for count in (1, 1, 2):
         one._turn()
         assert read == ["prod"] * count
@@ -560,3 +579,18 @@ def test_a_threshold_that_cannot_be_is_refused(rule, threshold, minutes) -> None
 def test_a_rule_without_thresholds_is_unknown() -> None:
     with pytest.raises(UnknownNameError):
         thresholds.requested("run_failed", 1.0, None)
+
+
+def test_an_alert_about_a_finding_holds_as_long_as_the_finding(tmp_path, receiver) -> None:
+    config = config_of(tmp_path, receiver.url)
+    put(tmp_path, is_even=False)
+    (stored,) = SnapshotStore(tmp_path / "snapshots").entries("prod")
+    snapshot = PULSAR.record.load(stored.path)
+    hour_ago = stored.taken_at - timedelta(hours=2)
+    at = replace(snapshot.manifest, taken_at=hour_ago)
+    _Watch(config, Past({hour_ago: replace(snapshot, manifest=at)}), [].append)._turn()
+    found = AlertStore(SqlJournal(config.journal_address).database).alerts()
+    assert found[AlertKey("uneven", "prod", "traffic")].since == hour_ago
+    spans = read_spans(config, "prod")
+    assert spans is not None
+    assert hour_ago in spans.starts(stored.taken_at).values()

@@ -22,7 +22,6 @@ from dashboard.presenters.findings import (
     listed,
     matching,
 )
-from dashboard.queries.findings import since_of
 from dashboard.sitemap import FILES
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
@@ -42,9 +41,7 @@ NOTE = Finding(code="no_shedding", severity="info", title="Shedding is off", sen
 
 
 def test_rows_are_worst_first_with_measured_limit_and_since():
-    rows = listed(
-        "c", (NOTE, HOT), LINKS, {("broker_overloaded", "b1:8080"): NOW - timedelta(minutes=41)}
-    )
+    rows = listed("c", (NOTE, replace(HOT, since=NOW - timedelta(minutes=41))), LINKS)
     frame = findings_frame(matching(rows, (), ""), NOW)
     first = frame.iloc[0]
     assert first["severity"] == ["✖ Error"]
@@ -96,15 +93,6 @@ def test_evidence_is_facts_and_rows():
     facts, rows = evidence_frames(HOT)
     assert facts.to_dict("records") == [{"fact": "usage ratio", "value": "0.93"}]
     assert rows.to_dict("records") == [{"broker": "b1:8080"}]
-
-
-def test_a_finding_is_known_since_the_first_snapshot_of_an_unbroken_stretch():
-    hot, note = ("hot", "b1"), ("note", "")
-    at = [NOW - timedelta(minutes=minutes) for minutes in (30, 20, 10)]
-    past = [(at[0], frozenset({hot})), (at[1], frozenset({note})), (at[2], frozenset({hot, note}))]
-    assert since_of(past, frozenset({hot, note})) == {hot: at[2], note: at[1]}
-    assert since_of(past, frozenset({("new", "")})) == {}
-    assert since_of([], frozenset({hot})) == {}
 
 
 def test_bars_of_deviations_are_pictures_that_a_table_shows_uncut():

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final, TypedDict
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import Any, Final, Self, TypedDict
 
 import numpy as np
 import pyarrow as pa
 
 from core.findings.json import verdict_json
 from core.findings.request import HealthRequest
+from core.findings.starts import Spans
 from core.findings.verdict import Verdict
 from core.operations.health.tables import finding_lines, health_tables
 from core.operations.operation import Answer, Aside, Cells, Line
@@ -97,6 +99,13 @@ class PegasusHealth(Answer):
     def body(self) -> PegasusHealthJson:
         """Return the JSON object."""
         return self.values
+
+    def dated(self, spans: Spans | None, moment: datetime) -> Self:
+        """Return the answer with the time since when its findings hold."""
+        verdict = self.verdict.dated(spans, moment)
+        values = self.values.copy()
+        values["findings"] = verdict_json(verdict)["findings"]
+        return replace(self, values=values, verdict=verdict)
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:

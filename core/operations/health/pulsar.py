@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, TypedDict
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Self, TypedDict
 
 import pyarrow as pa
 
 from core.findings.json import verdict_json
 from core.findings.measures import Spread
 from core.findings.request import HealthRequest
+from core.findings.starts import Spans
 from core.findings.verdict import Verdict
 from core.operations.health.tables import finding_lines, health_tables
 from core.operations.operation import Aged, Answer, Cells, Line
@@ -100,6 +102,10 @@ class PulsarHealth(Answer):
             "usage_source": self.source or None,
             "problems": [one.as_json() for one in self.manifest.problems],
         }
+
+    def dated(self, spans: Spans | None, moment: datetime) -> Self:
+        """Return the answer with the time since when its findings hold."""
+        return replace(self, verdict=self.verdict.dated(spans, moment))
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:

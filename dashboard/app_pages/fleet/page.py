@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
 from core.errors import OpsError, SnapshotError
+from core.findings.starts import with_starts
 from core.fleet_views import clusters_of
+from dashboard import services
 from dashboard.app_pages.fleet import model, view
 from dashboard.app_pages.fleet.system import FleetPageSystem
 from dashboard.components import figures, findings, first_steps, fleet_views, frame, words
@@ -19,7 +21,6 @@ from dashboard.components.systems import system_of
 from dashboard.components.waiting import no_snapshots
 from dashboard.presenters.findings import FindingRow, listed
 from dashboard.queries import runs
-from dashboard.queries.findings import first_seen
 from dashboard.services import alerts
 from dashboard.systems import page_part
 
@@ -69,10 +70,11 @@ def row_of(cluster: Cluster) -> model.FleetRow:
 def listed_of(cluster: Cluster, row: model.FleetRow) -> list[FindingRow]:
     """Return a cluster's findings for the table."""
     system, stored = system_of(cluster.kind), stored_of(cluster, saved[cluster.name])
-    since: Any = None
+    found = tuple(row.findings)
     if stored is not None:
-        since = first_seen(cluster.kind, saved[cluster.name], stored, row.findings)
-    return listed(cluster.name, row.findings, system.finding_links, since)
+        spans = services.finding_spans(page.config, cluster.name)
+        found = with_starts(found, spans, stored.taken_at)
+    return listed(cluster.name, found, system.finding_links)
 
 
 known_alerts: Mapping[str, int] | None
