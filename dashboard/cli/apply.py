@@ -121,8 +121,10 @@ def apply(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.")],
     cluster: Annotated[
         str,
-        typer.Option(metavar="NAME", help="Cluster name in the configuration; must be the plan's."),
-    ],
+        typer.Option(
+            metavar="NAME", help="Refuse a plan for another cluster; default: the plan's cluster."
+        ),
+    ] = "",
     reason: Reason = "",
     yes: Yes = False,
     dry_run: DryRun = False,
@@ -139,9 +141,11 @@ def apply(
     Prompts for a yes, or for the cluster name if the impact is large.
     """
     config = configured(config_file)
-    config.cluster(cluster)
+    if cluster:
+        config.cluster(cluster)
     check_can_confirm(yes=yes, dry_run=dry_run, as_json=as_json)
     plan = access.read_plan(config, plan_file)
+    cluster = cluster or config.cluster(plan.cluster).name
     if not dry_run and reason.strip():
         show_plan(f"Plan {plan.short_id}: {tally(plan.steps)}.", plan)
     return execute(

@@ -290,7 +290,7 @@ def _show(
         print_line(
             f"Plan {plan.short_id}, valid until {plan.expires_at:%H:%M:%S} UTC: {plan_file}."
         )
-        print_line(f"To apply it: trimtab apply {plan_file} --cluster {plan.cluster} --reason TEXT")
+        print_line(f"To apply it: trimtab apply {plan_file} --reason TEXT")
     elif plan_file is not None:
         why = "all changes need a restart" if rows["recommended"] else "no change needed"
         print_line(f"{plan_file} was not written: {why}.")

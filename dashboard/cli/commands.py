@@ -492,7 +492,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, CommandEntry | Group]]] = {
         "apply": CommandEntry(
             f"{_CLI}.apply",
             "Apply a plan: check, send and verify, step by step.",
-            'trimtab apply plan.json --cluster sandbox --reason "hot broker"',
+            'trimtab apply plan.json --reason "hot broker"',
         ),
         "undo": CommandEntry(
             f"{_CLI}.apply",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
-from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from typer._click.globals import get_current_context
 
 from core.errors import ConfigError
 from dashboard import services
@@ -15,7 +16,7 @@ from dashboard.cli.registry import CONNECTORS
 if TYPE_CHECKING:
     from core.systems import KnownSystem
 
-_CURRENT: ContextVar[services.Config | None] = ContextVar("configuration", default=None)
+_CURRENT: Final = "trimtab.configuration"
 _ELSEWHERE: Final = ("TRIMTAB_JOURNAL_URL", "TRIMTAB_STATE_DIR")
 
 
@@ -28,7 +29,8 @@ def read_config(given: Path | None) -> services.Config:
         ConfigError: It cannot be read or is contradictory.
     """
     config = services.load_config(services.config_path(given), CONNECTORS.get())
-    _CURRENT.set(config)
+    _of_command()[_CURRENT] = config
+    services.SHELL_CONFIG.set(os.environ.get(services.CONFIG_ENV, ""))
     return config
 
 
@@ -38,7 +40,13 @@ def current_config() -> services.Config:
     Raises:
         ConfigError: It cannot be read or is contradictory.
     """
-    return _CURRENT.get() or read_config(None)
+    return _of_command().get(_CURRENT) or read_config(None)
+
+
+def _of_command() -> dict[str, Any]:
+    """Return what is stored for the running command."""
+    context = get_current_context(silent=True)
+    return {} if context is None else context.find_root().meta
 
 
 def systems() -> tuple[KnownSystem, ...]:
@@ -99,7 +107,9 @@ def config_words(given: Path | None) -> str:
     """Return the option that a copied command needs: `` --config FILE``, or nothing.
 
     Args:
-        given: What ``--config`` says. Without it the environment or the folder names the file, and
-            does so for the next command, too.
+        given: What ``--config`` says. A file that the environment or the folder names is that of
+            the next command, too.
     """
-    return "" if given is None else f" --config {shlex.quote(str(given))}"
+    if given is None or services.config_path(given) == services.config_path(None):
+        return ""
+    return f" --config {shlex.quote(str(given))}"

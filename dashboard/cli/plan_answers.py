@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -14,8 +15,10 @@ from core.files import write_whole
 from core.plan.describe import tally
 from core.plan.model import Diagnostic, Plan
 from core.units import pluralize, severity_label
+from dashboard import services
 from dashboard.cli.config import current_config
 from dashboard.cli.output import Answer, emit, print_line
+from dashboard.cli.source import is_path
 from dashboard.services import access
 
 
@@ -96,14 +99,21 @@ def write_plan(path: Path, plan: Plan) -> None:
         ) from exc
 
 
-def show_plan_file(plan: Plan, plan_file: Path | None, config_words: str) -> None:
+def show_plan_file(plan: Plan, plan_file: Path | None) -> None:
     """Print the path of a plan and the command that applies it, or that it was not written."""
     if plan_file is None:
         print_line("Not written. Pass --plan OUT to write it.")
         return
     print_line(f"Plan {plan.short_id}, valid until {plan.expires_at:%H:%M:%S} UTC: {plan_file}.")
-    words = f"apply {plan_file} --cluster {plan.cluster} --reason TEXT{config_words}"
-    print_line(f"To apply it: trimtab {words}")
+    more = services.config_option(current_config())
+    print_line(f"To apply it: trimtab apply {shlex.quote(str(plan_file))} --reason TEXT{more}")
+
+
+def show_preview_command(plan_file: Path, source: Path | str) -> None:
+    """Print the command that previews a plan on what it was made of."""
+    place = f" --snapshot {shlex.quote(str(source))}" if is_path(str(source)) else ""
+    more = services.config_option(current_config())
+    print_line(f"See `trimtab preview {shlex.quote(str(plan_file))}{place}{more}`.")
 
 
 def show_plan(plan: Plan) -> None:

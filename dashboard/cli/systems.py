@@ -86,8 +86,8 @@ def preview_now(directory: Path, plan: Plan, config: services.Config) -> Answer:
 
     def show() -> None:
         print_line(
-            f"Current state at {moment:%H:%M:%S} UTC; the plan was made on that of "
-            f"{plan.taken_at:%H:%M:%S}."
+            f"Current state of {plan.cluster} at {moment:%H:%M:%S} UTC; the plan was made on that "
+            f"of {plan.taken_at:%H:%M:%S}."
         )
         for text in skipped:
             print_line(f"Skipped: {text}")

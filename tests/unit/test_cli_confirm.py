@@ -87,7 +87,7 @@ def apply(config: Path, plan: Plan, folder: Path, *more: str) -> int:
     file = folder / "plan.json"
     loaded = services.load_config(config, ())
     file.write_bytes(access.plan_file(loaded, plan))
-    words = ["apply", str(file), "--cluster", CLUSTER, "--reason", "x", "--config", str(config)]
+    words = ["apply", str(file), "--reason", "x", "--config", str(config)]
     return run([*words, *more])
 
 
@@ -193,3 +193,11 @@ def test_an_expired_plan_is_refused_before_anything_is_asked(
     assert apply(config, past, tmp_path) == 1
     assert "Type yes" not in capsys.readouterr().err
     assert requested == []
+
+
+def test_apply_refuses_a_plan_for_another_cluster_than_the_named_one(
+    config, tmp_path, capsys
+) -> None:
+    plan = plan_of("unload")
+    assert apply(config, plan, tmp_path, "--yes", "--detach", "--cluster", "peg") == 1
+    assert f"was made for {plan.cluster}, not for peg" in " ".join(capsys.readouterr().err.split())

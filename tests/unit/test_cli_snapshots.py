@@ -221,11 +221,12 @@ def test_a_plan_made_of_a_cluster_is_previewed_on_the_cluster(
     bundle = owned_by(make_snapshot(), "10.1.0.11:8080")[0]
     code, out, _ = trimtab("unload", "prod-eu", "--bundle", bundle, "--plan", plan)
     assert code == 0
-    assert "--snapshot prod-eu`" in out
+    assert f"trimtab preview {plan}`" in " ".join(out.split())
     assert "trimtab-" not in out
-    code, out, _ = trimtab("preview", plan, "--snapshot", "prod-eu")
-    assert code == 0
-    assert bundle in out
+    for words in (("--snapshot", "prod-eu"), ()):
+        code, out, _ = trimtab("preview", plan, *words)
+        assert code == 0
+        assert bundle in out
 
 
 def test_a_plan_is_previewed_on_the_current_state_of_its_cluster(
@@ -245,10 +246,11 @@ def test_a_plan_is_previewed_on_the_current_state_of_its_cluster(
         later = replace(snapshot.manifest, taken_at=taken_at)
         snapshot = PulsarSnapshot.build(later, snapshot.tables)
         monkeypatch.setattr("dashboard.cli.source._captured", lambda *_: snapshot)
-        return trimtab("preview", plan, "--snapshot", "fleet", *more)
+        return trimtab("preview", plan, *more)
 
     code, out, _ = previewed_on(now)
     assert code == 0
+    assert "Current state of fleet at" in " ".join(out.split())
     assert "Unloading 2 bundles" in out
     moved = edited(now, "bundles", {bundles[0]: {"owner": "10.1.0.5:8080"}})
     code, out, _ = previewed_on(moved, "--json")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
+import pyarrow.compute as pc
 import typer
 
 from core.history.analysis.flaps.flaps import FlapAnswer
@@ -13,7 +14,7 @@ from core.history.analysis.requests import FlapsRequest, RecordScope, TrendsRequ
 from core.history.analysis.trends.answer import Trends
 from core.history.analysis.trends.job import trends_here
 from core.history.analysis.trends.registry import SUBJECT_OF_KIND
-from core.units import format_age, format_ratio, ms_to_datetime, pluralize
+from core.units import format_age, format_deviation, format_ratio, ms_to_datetime, pluralize
 from dashboard import services
 from dashboard.cli.engine import is_spark, spark_session, write_tables
 from dashboard.cli.history import From, To, Uri
@@ -25,6 +26,9 @@ from dashboard.cli.progress import STATUS
 from dashboard.cli.requests import takes
 
 _MOST_SHOWN: Final = 20
+_MOST_RANKED: Final = 10
+
+Rows = list[dict[str, Any]]
 app = typer.Typer()
 
 Recorded = Annotated[
@@ -86,13 +90,23 @@ def trends(
 
 def _show_trends(found: Trends) -> None:
     print_line(found.sentence)
-    print_line()
-    gaps = found.gaps.slice(max(found.gaps.num_rows - _MOST_SHOWN, 0)).to_pylist()
+    parts = (found.gaps, found.movers, found.hot)
+    names = list(dict.fromkeys(name for one in parts for name in one["cluster"].to_pylist()))
+    for name in names:
+        print_line()
+        if len(names) > 1:
+            print_line(f"== {name}")
+        gaps, movers, hot = (one.filter(pc.equal(one["cluster"], name)) for one in parts)
+        _show_gaps(gaps.to_pylist())
+        _show_movers(movers.to_pylist())
+        _show_hot(hot.to_pylist())
+
+
+def _show_gaps(rows: Rows) -> None:
     table(
-        ("cluster", "from", "busiest", "least loaded", "deviation", "max", "minutes over 20%"),
+        ("from", "busiest", "least loaded", "deviation", "max", "minutes over 20%"),
         [
             (
-                row["cluster"],
                 _time(row["starts_at"]),
                 row["busiest"],
                 row["idlest"],
@@ -100,36 +114,48 @@ def _show_trends(found: Trends) -> None:
                 format_ratio(row["deviation_max"]),
                 format_ratio(row["uneven_share"]),
             )
-            for row in gaps
+            for row in rows[-_MOST_SHOWN:]
         ],
-        spare=("cluster",),
     )
+    _print_rest(rows, _MOST_SHOWN, "earlier periods")
+
+
+def _show_movers(rows: Rows) -> None:
     print_line()
-    movers = found.movers.slice(0, _MOST_SHOWN).to_pylist()
-    if movers:
-        table(
-            ("cluster", "changed most", "before", "after"),
-            [
-                (row["cluster"], row["subject"], _flow(row, "before"), _flow(row, "after"))
-                for row in movers
-            ],
-        )
-    else:
+    if not rows:
         print_line("The largest changes need two periods; shorten them with --by.")
-    print_line()
+        return
     table(
-        ("cluster", "hottest", "mean", "max", "share"),
+        ("changed most", "before", "after", "change"),
         [
             (
-                row["cluster"],
                 row["subject"],
-                _flow(row, "mean"),
-                _flow(row, "max"),
-                format_ratio(row["share"]),
+                _flow(row, "before"),
+                _flow(row, "after"),
+                "new" if row["change_ratio"] is None else format_deviation(row["change_ratio"]),
             )
-            for row in found.hot.slice(0, _MOST_SHOWN).to_pylist()
+            for row in rows[:_MOST_RANKED]
         ],
     )
+    _print_rest(rows, _MOST_RANKED, "smaller changes")
+
+
+def _show_hot(rows: Rows) -> None:
+    print_line()
+    table(
+        ("hottest", "mean", "max", "share"),
+        [
+            (row["subject"], _flow(row, "mean"), _flow(row, "max"), format_ratio(row["share"]))
+            for row in rows[:_MOST_RANKED]
+        ],
+    )
+    _print_rest(rows, _MOST_RANKED, "more")
+
+
+def _print_rest(rows: Rows, shown: int, what: str) -> None:
+    """Print the number of rows that a table omits."""
+    if len(rows) > shown:
+        print_line(f"... and {len(rows) - shown:,} {what}; --json lists all.")
 
 
 def _flow(row: dict[str, Any], name: str) -> str:
@@ -178,6 +204,7 @@ def _outcome(row: dict[str, Any]) -> str:
 
 
 def _show_flaps(flap_answer: FlapAnswer) -> None:
+    flaps, rounds = flap_answer.flaps.to_pylist(), flap_answer.rounds.to_pylist()
     print_line(flap_answer.sentence)
     print_line()
     table(
@@ -192,10 +219,11 @@ def _show_flaps(flap_answer: FlapAnswer) -> None:
                 format_age(row["dwell_ms"] / 1000),
                 row["returned_by"] or "unknown",
             )
-            for row in flap_answer.flaps.slice(0, _MOST_SHOWN).to_pylist()
+            for row in flaps[:_MOST_SHOWN]
         ],
         spare=("cluster", "away"),
     )
+    _print_rest(flaps, _MOST_SHOWN, "more")
     print_line()
     table(
         ("cluster", "moved at", "by", "moves", "before", "after", "helped"),
@@ -209,7 +237,8 @@ def _show_flaps(flap_answer: FlapAnswer) -> None:
                 format_ratio(row["deviation_after"]),
                 _outcome(row),
             )
-            for row in flap_answer.rounds.slice(0, _MOST_SHOWN).to_pylist()
+            for row in rounds[:_MOST_SHOWN]
         ],
         spare=("cluster",),
     )
+    _print_rest(rounds, _MOST_SHOWN, "more")

@@ -169,8 +169,7 @@ def act(
         return nothing_to_do(plan.diagnostics, as_json=as_json)
     found = preview_pegasus(snapshot, plan)
     if loaded is None or not is_run:
-        config_words = "" if loaded is None else services.config_option(loaded)
-        return _write(plan, found, plan_file, reason, config_words, as_json=as_json)
+        return _write(plan, found, plan_file, reason, as_json=as_json)
     show_preview(plan, found, note)  # on standard error: the answer is the run
     return execute(
         loaded,
@@ -237,7 +236,6 @@ def _write(
     preview: PegasusPreview,
     plan_file: Path | None,
     reason: str,
-    config_words: str,
     *,
     as_json: bool,
 ) -> int:
@@ -261,7 +259,7 @@ def _write(
                 "with --plan OUT."
             )
         else:
-            show_plan_file(plan, plan_file, config_words)
+            show_plan_file(plan, plan_file)
 
     return emit(Answer(body, show), as_json=as_json)
 

@@ -89,7 +89,7 @@ def unload(
             print_line("Not written. Pass --plan OUT to write it.")
         else:
             print_line(f"Written to {plan_file}.")
-            print_line(f"See `trimtab preview {plan_file} --snapshot {directory}`.")
+            plan_answers.show_preview_command(plan_file, directory)
 
     body = {
         "answer": effect,
@@ -168,19 +168,14 @@ def set_settings(
         "steps": [pulsar_plans.other(item) for item in others],
         "path": str(plan_file) if plan_file else None,
     }
-    more = services.config_option(config)
-    return emit(
-        Answer(body, lambda: _show_setting_plan(plan, others, plan_file, more)), as_json=as_json
-    )
+    return emit(Answer(body, lambda: _show_setting_plan(plan, others, plan_file)), as_json=as_json)
 
 
-def _show_setting_plan(
-    plan: Plan, others: Sequence[OtherPreview], plan_file: Path | None, config_words: str
-) -> None:
+def _show_setting_plan(plan: Plan, others: Sequence[OtherPreview], plan_file: Path | None) -> None:
     for other in others:
         print_line(other.sentence)
         print_line(f"  {other.command}")
         print_line(f"  {other.rest}")
     for item in plan.diagnostics:
         print_line(f"{severity_label(item.severity)}: {item.sentence} {item.hint}".rstrip())
-    show_plan_file(plan, plan_file, config_words)
+    show_plan_file(plan, plan_file)

@@ -178,9 +178,8 @@ def _plan_policy(
         "effects": effects,
         "path": str(plan_file) if plan_file else None,
     }
-    more = services.config_option(config)
     limit = overload_limit(active_settings(snapshot))
-    shown = _PlannedPolicy(seen, others, impact, plan_file, more, effects, limit)
+    shown = _PlannedPolicy(seen, others, impact, plan_file, effects, limit)
     return emit(Answer(body, shown.print), as_json=as_json)
 
 
@@ -247,7 +246,6 @@ class _PlannedPolicy:
     others: Sequence[OtherPreview]
     impact: PolicyImpact
     plan_file: Path | None
-    config_words: str
     effects: Sequence[str]
     limit: float
 
@@ -282,7 +280,7 @@ class _PlannedPolicy:
         if len(self.impact.changes) > len(changes):
             print_line(f"... and {len(self.impact.changes) - len(changes)} more namespaces.")
         self._print_destinations()
-        show_plan_file(self.seen.plan, self.plan_file, self.config_words)
+        show_plan_file(self.seen.plan, self.plan_file)
 
     def _print_destinations(self) -> None:
         """Print the expected destinations by broker; those over the limit are marked."""

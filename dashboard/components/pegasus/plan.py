@@ -320,7 +320,7 @@ def _draw_lines(
     if command:
         st.code(command, language="bash", wrap_lines=True)
     name = applying.draw_download(dialog)
-    line = f'trimtab apply {name} --cluster {page.name} --reason "..."{config_option(page.config)}'
+    line = f'trimtab apply {name} --reason "..."{config_option(page.config)}'
     st.code(line, language="bash", wrap_lines=True)
     st.caption("Pegasus shell (without checks and journal):")
     lines = presenter.lines_by_hand(preview)

@@ -286,7 +286,7 @@ def _by_hand(page: PulsarPage, dialog: PulsarDialog) -> None:
 
 def _draw_commands(page: PulsarPage, name: str, preview: Preview) -> None:
     """Draw the lines that do the same: of ours with the plan's file, then of the brokers' tools."""
-    line = f'trimtab apply {name} --cluster {page.name} --reason "..."{config_option(page.config)}'
+    line = f'trimtab apply {name} --reason "..."{config_option(page.config)}'
     st.code(line, language="bash")
     moves = [(step.command, step.rest) for step in preview.steps]
     changes = [(one.command, one.rest) for one in preview.others]

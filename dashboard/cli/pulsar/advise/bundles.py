@@ -258,7 +258,7 @@ def partitions(
         if plan is not None:
             for item in plan.diagnostics:
                 print_line(f"{severity_label(item.severity)}: {item.sentence} {item.hint}".rstrip())
-            show_plan_file(plan, plan_file, "")
+            show_plan_file(plan, plan_file)
 
     return emit(Answer(body, show), as_json=as_json)
 

@@ -83,7 +83,7 @@ def run_optimize(
 
     def show() -> None:
         _show(proposal)
-        if plan is not None:
+        if plan is not None and plan_file is not None:
             print_line()
             print_line(f"Plan {plan.short_id}: {pluralize(len(plan.steps), 'unload')}.")
             for text in dict.fromkeys(
@@ -92,7 +92,7 @@ def run_optimize(
             ):
                 print_line(text)
             print_line(f"Written to {plan_file}.")
-            print_line(f"See `trimtab preview {plan_file} --snapshot {directory}`.")
+            plan_answers.show_preview_command(plan_file, directory)
         elif plan_file is not None:
             print_line("Nothing to plan: no file is written.")
 

@@ -132,4 +132,4 @@ def _show_plan(plan: Plan, path: Path, source: str) -> None:
     for item in plan.diagnostics:
         print_line(f"{severity_label(item.severity)}: {item.sentence} {item.hint}".rstrip())
     print_line(f"Written to {path}.")
-    print_line(f"See `trimtab preview {path} --snapshot {source}`.")
+    plan_answers.show_preview_command(path, source)
