@@ -39,6 +39,9 @@ MEASURES = measure(SNAPSHOT, SETTINGS)
 HISTORY = [(one.manifest.taken_at, one.brokers) for one in make_history(6)]
 
 
+HOURS = timedelta(hours=6)
+
+
 def with_totals(snapshot):
     table = snapshot.bundles
     for name, part in (("throughput", "msg_throughput"), ("msg_rate", "msg_rate")):
@@ -378,14 +381,16 @@ def test_bundle_is_named_with_its_owner_and_its_figures():
     assert f"on {row['owner']}" in bundle.subtitle(row)
     assert "owner unknown" in bundle.subtitle({**row, "owner": None, "owner_source": None})
     assert "unassigned" in bundle.subtitle({**row, "owner": None})
-    found = bundle.key_figures(row, MEASURES.throughput.total, 1.0, [], [], ("b:8080", 0.5))
+    found = bundle.key_figures(
+        row, MEASURES.throughput.total, 1.0, [], [], ("b:8080", 0.5), span=HOURS
+    )
     figures = {one.label: one for one in found}
     assert figures["Traffic"].status == "warning"
     assert "of the fleet" in figures["Traffic"].note
     assert (figures["If unloaded"].value, figures["If unloaded"].note) == ("50%", "to b:8080")
-    given = bundle.key_figures(row, None, 1.0, [], [], ("b:8080", 0.5), ["b:8080"])
+    given = bundle.key_figures(row, None, 1.0, [], [], ("b:8080", 0.5), ["b:8080"], span=HOURS)
     assert given[-1].note == "to b:8080, drained"
-    lost = bundle.key_figures({**row, "throughput": None}, None, None, [], [], None)
+    lost = bundle.key_figures({**row, "throughput": None}, None, None, [], [], None, span=HOURS)
     assert lost[0].value == "unknown"
 
 

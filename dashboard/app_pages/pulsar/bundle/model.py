@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +17,14 @@ from core.ids import namespace_of, parse_range
 from core.pulsar.rules.broker_metrics import BrokerMetrics
 from core.pulsar.served import Service
 from core.snapshot import PulsarSnapshot
-from core.units import format_bytes_per_s, format_count, format_msgs_per_s, format_ratio, pluralize
+from core.units import (
+    format_age,
+    format_bytes_per_s,
+    format_count,
+    format_msgs_per_s,
+    format_ratio,
+    pluralize,
+)
 from dashboard.charts.lines import LineSeries
 from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.moves import NO_OWNER, ObservedMove, returning
@@ -86,6 +93,8 @@ def key_figures(
     trend: Sequence[float],
     likely: tuple[str, float] | None,
     drained: Collection[str] = (),
+    *,
+    span: timedelta,
 ) -> list[KeyFigure]:
     """Return the figures at the top; unknown is unknown.
 
@@ -97,6 +106,7 @@ def key_figures(
         trend: Its traffic, MB/s, oldest first.
         likely: Where it would go if unloaded now, and how probably.
         drained: Brokers that are empty on purpose; the cluster places bundles on them all the same.
+        span: The range of the moves.
     """
     throughput, topics, clients = (
         _number(row["throughput"]),
@@ -127,7 +137,7 @@ def key_figures(
             note="would reconnect",
         ),
         KeyFigure(
-            label="Moves, last 6 h",
+            label=f"Moves, last {format_age(span.total_seconds())}",
             value=f"{len(moves)}",
             note=f"{back} returned" if back else "",
             status="warning" if back else "",

@@ -135,6 +135,7 @@ with figures_place:
             model.trend_of(series),
             likely,
             traffic.set_aside_names,
+            span=span,
         ),
         key="bundle",
     )
