@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Final, Protocol
 
 from core.errors import ComputeError
@@ -11,6 +12,12 @@ class JobStoppedError(ComputeError):
     """The computation was stopped before it was done."""
 
     code = "stopped"
+
+
+class TooLongError(JobStoppedError):
+    """An answer was not computed within its time."""
+
+    code = "too_long"
 
 
 class Progress(Protocol):
@@ -34,6 +41,25 @@ class NoProgress:
 
     def step(self, done: int, total: int, words: str) -> None:
         """Say nothing."""
+
+
+class Deadline:
+    """Progress that ends a computation at a moment of the monotonic clock."""
+
+    def __init__(self, until_s: float) -> None:
+        self._until_s = until_s
+
+    def step(self, done: int, total: int, words: str) -> None:  # noqa: ARG002  # of the protocol
+        """Check the time.
+
+        Raises:
+            TooLongError: It is over.
+        """
+        if time.monotonic() > self._until_s:
+            raise TooLongError(
+                "The answer was not computed in time.",
+                hint="Let a job compute it, or request fewer rounds or clusters.",
+            )
 
 
 NO_PROGRESS: Final = NoProgress()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+import msgspec
 import pyarrow as pa
 
-from core.operations.sent import SentAnswer, arrow_table
+from core.operations.sent import SentAnswer, Shown, arrow_table
 
 if TYPE_CHECKING:  # a client starts without the operations' kernels
     from core.operations.balance import BalanceJson
@@ -22,11 +23,29 @@ if TYPE_CHECKING:  # a client starts without the operations' kernels
 __all__ = [
     "Answered",
     "BalanceAnswered",
+    "CommandAnswer",
     "DiagnoseAnswered",
     "DrillAnswered",
     "HealthAnswered",
     "OwnersAnswered",
 ]
+
+
+class CommandAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of a command that a server has run.
+
+    Attributes:
+        exit_code: Of the command.
+        body: The JSON object; ``None`` without ``--json``.
+        lines: The text for people; with ``--json`` only what is for standard error.
+        files: Files that the command wrote, Base64, by the names that the command line has.
+    """
+
+    exit_code: int
+    body: dict[str, Any] | None
+    lines: tuple[Shown, ...]
+    files: dict[str, str] = {}  # msgspec copies it
+
 
 B = TypeVar("B", bound=Mapping[str, object])
 

@@ -14,6 +14,7 @@ tables. The API token is that of ``TRIMTAB_TOKEN``, or of the file that
 from __future__ import annotations
 
 import time
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -37,6 +38,7 @@ from core.request import Request, params_of, parse
 from trimtab.answers import (
     Answered,
     BalanceAnswered,
+    CommandAnswer,
     DiagnoseAnswered,
     DrillAnswered,
     HealthAnswered,
@@ -50,6 +52,18 @@ if TYPE_CHECKING:  # a client starts without the operations' kernels
     from core.operations.shed import SheddingJson
     from core.operations.simulate import SimulatedJson
     from core.operations.tenants import TenantsJson
+    from trimtab.bodies import (
+        Action,
+        ClusterJson,
+        JobJson,
+        MadeJson,
+        PlanJson,
+        PreviewJson,
+        RehearsalJson,
+        SnapshotJson,
+        SummaryJson,
+        WholeRunJson,
+    )
 
 __all__ = ["Answered", "Client", "ServerRefusalError"]
 
@@ -397,15 +411,15 @@ class Client:
 
     # -- what there is -------------------------------------------------------------------------
 
-    def clusters(self) -> list[dict[str, Any]]:
+    def clusters(self) -> list[ClusterJson]:
         """Return the clusters that the user may view, with the newest snapshot of each."""
-        found: list[dict[str, Any]] = self._json("GET", "clusters")["clusters"]
+        found: list[ClusterJson] = self._json("GET", "clusters")["clusters"]
         return found
 
-    def snapshots(self, cluster: str) -> list[dict[str, Any]]:
+    def snapshots(self, cluster: str) -> list[SnapshotJson]:
         """Return the saved snapshots of a cluster, oldest first."""
         path = f"snapshots/{quote(cluster, safe='')}"
-        found: list[dict[str, Any]] = self._json("GET", path)["snapshots"]
+        found: list[SnapshotJson] = self._json("GET", path)["snapshots"]
         return found
 
     def snapshot_table(self, cluster: str, table: str, snapshot: str = "latest") -> pa.Table:
@@ -436,55 +450,84 @@ class Client:
 
     # -- plans and runs ------------------------------------------------------------------------
 
-    def plan(self, cluster: str, what: str, **fields: Any) -> dict[str, Any]:
+    def plan(self, cluster: str, what: str, **fields: Any) -> MadeJson:
         """Make a plan, such as ``unload`` or ``drain``; nothing is sent.
 
         Args:
             cluster: Name of the cluster.
             what: Kind of plan, as the page ``/api`` of the server lists them.
             **fields: Of its request.
-        Returns:
-            ``verdict``, ``answer`` and ``plan``, which is null if there is nothing to do.
         """
-        return self._json("POST", f"plans/{quote(cluster, safe='')}/{what}", fields)
+        made: MadeJson = self._json("POST", f"plans/{quote(cluster, safe='')}/{what}", fields)
+        return made
 
-    def preview(self, plan: Mapping[str, Any]) -> dict[str, Any]:
+    def preview(self, plan: PlanJson) -> PreviewJson:
         """Return the expected effects of a plan."""
         cluster = quote(str(plan.get("cluster", "")), safe="")
-        return self._json("POST", f"plans/{cluster}/preview", {"plan": plan})
-
-    def request_run(
-        self, plan: Mapping[str, Any], cluster: str, reason: str, **options: Any
-    ) -> dict[str, Any]:
-        """Request the run of a plan; with ``dry_run=True`` return what would be sent."""
-        body = {"plan": plan, "cluster": cluster, "reason": reason, **options}
-        return self._json("POST", "runs", body)
-
-    def runs(self, cluster: str | None = None, last: int = 20) -> list[dict[str, Any]]:
-        """Return the latest runs."""
-        query = {"cluster": cluster, "last": last}
-        found: list[dict[str, Any]] = self._json("GET", "runs", query)["runs"]
+        found: PreviewJson = self._json("POST", f"plans/{cluster}/preview", {"plan": plan})
         return found
 
-    def run(self, run_id: str) -> dict[str, Any]:
-        """Return a run with its plan and its entries in the journal."""
-        return self._json("GET", f"runs/{quote(run_id, safe='')}")
+    def dry_run(self, plan: PlanJson, cluster: str, **options: Any) -> RehearsalJson:
+        """Return what would be sent by the run of a plan; the cluster is read, nothing is sent."""
+        body = {"plan": plan, "cluster": cluster, **options, "dry_run": True}
+        found: RehearsalJson = self._json("POST", "runs", body)["dry_run"]
+        return found
 
-    def act(self, run_id: str, action: str, **fields: Any) -> dict[str, Any]:
-        """Act on a run: ``approve``, ``reject``, ``pause``, ``resume``, ``stop`` or ``undo``."""
-        return self._json("POST", f"runs/{quote(run_id, safe='')}/{action}", fields)
+    def request_run(
+        self, plan: PlanJson, cluster: str, reason: str, **options: Any
+    ) -> WholeRunJson:
+        """Request the run of a plan."""
+        body = {"plan": plan, "cluster": cluster, "reason": reason, **options}
+        run: WholeRunJson = self._json("POST", "runs", body)
+        return run
+
+    def runs(self, cluster: str | None = None, last: int = 20) -> list[SummaryJson]:
+        """Return the latest runs."""
+        query = {"cluster": cluster, "last": last}
+        found: list[SummaryJson] = self._json("GET", "runs", query)["runs"]
+        return found
+
+    def run(self, run_id: str) -> WholeRunJson:
+        """Return a run with its plan and its entries in the journal."""
+        run: WholeRunJson = self._json("GET", f"runs/{quote(run_id, safe='')}")
+        return run
+
+    def act(self, run_id: str, action: Action, **fields: Any) -> WholeRunJson:
+        """Approve, reject, pause, resume or stop a run.
+
+        Args:
+            run_id: The run.
+            action: What to do.
+            **fields: ``comment`` of a decision, ``reason`` of a control request.
+        """
+        run: WholeRunJson = self._json("POST", f"runs/{quote(run_id, safe='')}/{action}", fields)
+        return run
+
+    def undo(self, run_id: str, *, with_moves: bool = False, reason: str = "") -> MadeJson:
+        """Make the plan that undoes a run, on a fresh snapshot.
+
+        Args:
+            run_id: The run.
+            with_moves: Also move back all moves since the run began.
+            reason: Recorded in the plan.
+        """
+        fields = {"with_moves": with_moves, "reason": reason}
+        made: MadeJson = self._json("POST", f"runs/{quote(run_id, safe='')}/undo", fields)
+        return made
 
     # -- jobs ----------------------------------------------------------------------------------
 
-    def start_job(self, kind: str, **parameters: Any) -> dict[str, Any]:
+    def start_job(self, kind: str, **parameters: Any) -> JobJson:
         """Start a job."""
-        return self._json("POST", "jobs", {"kind": kind, "parameters": parameters})
+        job: JobJson = self._json("POST", "jobs", {"kind": kind, "parameters": parameters})
+        return job
 
-    def job(self, job_id: str) -> dict[str, Any]:
+    def job(self, job_id: str) -> JobJson:
         """Return a job as it stands."""
-        return self._json("GET", f"jobs/{quote(job_id, safe='')}")
+        job: JobJson = self._json("GET", f"jobs/{quote(job_id, safe='')}")
+        return job
 
-    def wait(self, job_id: str, timeout_s: float = 3_600.0) -> dict[str, Any]:
+    def wait(self, job_id: str, timeout_s: float = 3_600.0) -> JobJson:
         """Return a job when it has ended.
 
         Raises:
@@ -510,11 +553,35 @@ class Client:
         names = "/".join(quote(one, safe="") for one in (job_id, name))
         return self._table(f"jobs/{names}", {"limit": limit})
 
+    # -- commands ------------------------------------------------------------------------------
+
+    def command(
+        self, arguments: Sequence[str], files: Mapping[str, bytes] | None = None
+    ) -> CommandAnswer:
+        """Return the answer of a command that the server runs, with the user's role there.
+
+        Args:
+            arguments: The command line, without the name of the program.
+            files: Content of the files that it names.
+        Raises:
+            ServerRefusalError: The command is refused, or failed.
+            RemoteError: The server cannot be reached, or does not answer.
+        """
+        body = {
+            "arguments": list(arguments),
+            "files": {name: b64encode(one).decode() for name, one in (files or {}).items()},
+            "address": self.server,
+        }
+        response = self._send("POST", "commands", body, accept=_JSON)
+        try:
+            return msgspec.json.decode(response.content, type=CommandAnswer)
+        except msgspec.MsgspecError as exc:
+            raise self._strange(response) from exc
+
     # -- HTTP ----------------------------------------------------------------------------------
 
-    def _json(
-        self, method: str, path: str, values: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
+    def _json(self, method: str, path: str, values: Mapping[str, Any] | None = None) -> Any:
+        """Return the JSON object of a resource; its type is that of the description."""
         response = self._send(method, path, values or {}, accept=_JSON)
         try:
             return msgspec.json.decode(response.content, type=dict[str, Any])

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from core.ids import SYSTEM_NAMESPACE, namespace_of
+from core.progress import NO_PROGRESS, Progress
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import BrokerTrace, Decision, Gate, active_shedding_strategy
 from core.pulsar.shedding.basis import SheddingBasis
@@ -63,12 +64,14 @@ class Explanation:
         settings: Effective ones.
         settings_of: The settings with some assumed otherwise.
         recently_unloaded: Bundles in their grace period.
+        progress: Called before each repeated round.
     """
 
     view: LoadView
     settings: EffectiveSettings
     settings_of: SettingsOf
     recently_unloaded: Collection[str] = ()
+    progress: Progress = NO_PROGRESS
 
     @cached_property
     def strategy(self) -> AnyStrategy:
@@ -270,6 +273,7 @@ class Explanation:
             self.settings_of,
             recently_unloaded=self.known_recent,
             is_checked=True,
+            progress=self.progress,
         )
 
     def of_bundle(self, bundle: str) -> BundleReason:

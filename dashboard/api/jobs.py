@@ -15,54 +15,13 @@ from dashboard.api.schema import object_schema
 from dashboard.api.tables import MAX_ROWS, ROWS, table_response
 from dashboard.cli import answers
 from dashboard.services import jobs
+from trimtab.bodies import JobJson
 
 if TYPE_CHECKING:
     from dashboard.services.jobs import Job
 
 _JOB: Final = {"job": "Id of the job."}
 _LOCATION: Final = {"Location": "The job."}
-
-
-class JobJson(TypedDict):
-    """A job.
-
-    Attributes:
-        id: Its name; names sort by time.
-        kind: Kind of job.
-        state: queued, running, done, failed or stopped.
-        is_stopping: Whether its end was requested.
-        asked: Its parameters; null: unreadable.
-        actor: Who requested it.
-        asked_at: When.
-        started_at: When a server claimed it; empty: not yet.
-        ended_at: When it ended; null: not yet.
-        done: Parts that are done.
-        total: Parts in all; 0: unknown.
-        words: What is computed now.
-        error: Code, message and hint of its failure; null: none.
-        problem: What of it cannot be read; empty: nothing.
-        answer: Its answer in words; null: none yet.
-        facts: Figures of the answer.
-        tables: Content of each result table.
-    """
-
-    id: str
-    kind: str
-    state: str
-    is_stopping: bool
-    asked: dict[str, Any] | None
-    actor: str | None
-    asked_at: str | None
-    started_at: str
-    ended_at: str | None
-    done: int
-    total: int
-    words: str
-    error: dict[str, str] | None
-    problem: str
-    answer: str | None
-    facts: dict[str, Any] | None
-    tables: dict[str, str]
 
 
 class JobsJson(TypedDict):

@@ -25,24 +25,13 @@ from dashboard import services
 from dashboard.api.operations import CLUSTER, newest
 from dashboard.api.plan_makers import MAKERS, Maker, Reason
 from dashboard.api.resource import Call, Resource, json_response
-from dashboard.api.schema import TEXT
+from dashboard.api.schema import object_schema
 from dashboard.cli import plan_answers, systems
 from dashboard.queries.pegasus.copies import measured_rate
 from dashboard.queries.snapshots import saved_snapshots
 from dashboard.services import access
+from trimtab.bodies import MadeJson, PreviewJson
 
-MADE: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "properties": {
-        "verdict": {"enum": ["ready", "nothing_to_do"]},
-        "answer": TEXT | {"description": "What the plan does, in words."},
-        "plan": {
-            "type": ["object", "null"],
-            "description": "The plan file, signed; null: nothing to do.",
-        },
-    },
-    "required": ["verdict", "answer", "plan"],
-}
 _PLACE: Final = "The plan of the request"
 
 
@@ -74,7 +63,7 @@ def resources() -> Iterator[Resource]:
             details=f"For {maker.kind.capitalize()} clusters.",
             request=maker.request,
             example=maker.example,
-            answer=MADE,
+            answer=object_schema(MadeJson),
             respond=partial(_made, maker),
             names=CLUSTER,
             errors=(404, 409, 500),
@@ -87,7 +76,7 @@ def resources() -> Iterator[Resource]:
         summary="Preview a plan: destinations, load, clients, commands.",
         details="On the snapshot of the plan if it is still saved, else on the newest.",
         request=PlanRequest,
-        answer={"type": "object"},
+        answer=object_schema(PreviewJson),
         respond=_preview,
         names=CLUSTER,
         errors=(404, 409),

@@ -34,12 +34,12 @@ from core.errors import (
     RemoteError,
     UnknownNameError,
 )
+from core.progress import TooLongError
 from core.request import Request, params_of, parse
 from core.units import pluralize
 from dashboard import services
 from dashboard.api.problem import problem
 from dashboard.cli.output import UsageFaultError
-from dashboard.queries.answers import TooLongError
 from dashboard.services import access
 from dashboard.sign_in import CALLER
 

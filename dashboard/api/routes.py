@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from core.errors import UnknownNameError
 from core.operations.registry import operation_named
-from dashboard.api import jobs, openapi, operations, plans, runs, snapshots
+from dashboard.api import commands, jobs, openapi, operations, plans, runs, snapshots
 from dashboard.api.problem import problem
 from dashboard.api.resource import ROOT, Resource, served
 
@@ -25,7 +25,7 @@ _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "
 @lru_cache(maxsize=1)
 def resources() -> tuple[Resource, ...]:
     """Return every resource, in the order of the description."""
-    modules = (operations, snapshots, plans, runs, jobs)
+    modules = (operations, snapshots, plans, runs, jobs, commands)
     return tuple(one for module in modules for one in module.resources())
 
 

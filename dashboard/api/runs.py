@@ -6,14 +6,11 @@ scopes, limits, windows, approvals and signatures are decided there, and again b
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from http import HTTPStatus
-from threading import Lock
-from typing import Any, Final, TypedDict
+from typing import Any, Final
 
 import msgspec
 from starlette.responses import Response
@@ -24,45 +21,20 @@ from core.actions.views import RunView
 from core.errors import UnknownNameError
 from core.request import Annotated, Request, param
 from dashboard import services
-from dashboard.api.plans import MADE, Undo, inverse, plan_in
+from dashboard.api.plans import Undo, inverse, plan_in
 from dashboard.api.resource import ROOT, Call, NoParameters, Resource, json_response, missing
 from dashboard.api.schema import TEXT, object_schema
 from dashboard.cli import plan_answers, run_answers
+from dashboard.services import verifications
+from trimtab.bodies import DryRunJson, MadeJson, SummaryJson, VerifiedJson, WholeRunJson
 
 _RUN: Final = {"run": "Id of the run."}
 _TEXTS: Final = {"type": "array", "items": TEXT}
-VERIFIED_FOR_S: Final = 60.0
-"""The whole journal is read for a verification: no caller makes one more often."""
 _CONTROLS: Final[dict[Control, str]] = {
     "pause": "Pause a run after the current step.",
     "resume": "Resume a run.",
     "stop": "Stop a run after the current step.",
 }
-
-
-class DecisionJson(TypedDict):
-    """The decision of another person."""
-
-    is_approved: bool
-    by: str
-    comment: str
-
-
-class RunJson(run_answers.WholeJson):
-    """One run with its entries.
-
-    Attributes:
-        run: The run with its steps, settings, predicted and measured values.
-        entries: Its entries in the journal, as they are sealed.
-        unsigned: Places of entries that are not signed by this installation, or are copies.
-        plan: Its plan.
-        is_waiting: Whether it waits for the approval of another person.
-        decision: That person's decision; null: none.
-    """
-
-    plan: dict[str, Any]
-    is_waiting: bool
-    decision: DecisionJson | None
 
 
 class RunsRequest(Request, frozen=True, kw_only=True):
@@ -113,8 +85,8 @@ _GROUP: Final = "Runs"
 
 def resources() -> Iterator[Resource]:
     """Yield the resources."""
-    run = object_schema(RunJson)
-    summaries = {"type": "array", "items": object_schema(run_answers.SummaryJson)}
+    run = object_schema(WholeRunJson)
+    summaries = {"type": "array", "items": object_schema(SummaryJson)}
     yield Resource(
         path="runs",
         name="runs",
@@ -139,7 +111,7 @@ def resources() -> Iterator[Resource]:
         "person approves it first.",
         request=NewRun,
         example={"cluster": "sandbox", "plan": {}, "reason": "hot broker"},
-        answer={"anyOf": [run, {"type": "object", "required": ["dry_run"]}]},
+        answer={"anyOf": [run, object_schema(DryRunJson)]},
         status=HTTPStatus.CREATED,
         headers={"Location": "The run."},
         respond=_request,
@@ -189,7 +161,7 @@ def resources() -> Iterator[Resource]:
         group=_GROUP,
         summary="Make the plan that undoes a run, on a fresh snapshot; request it with POST runs.",
         request=Undo,
-        answer=MADE,
+        answer=object_schema(MadeJson),
         respond=_undo,
         names=_RUN,
         errors=(404, 409, 502),
@@ -201,7 +173,7 @@ def resources() -> Iterator[Resource]:
         summary="Verify the journal: its chain, signatures, anchors and database.",
         details="Once a minute at most; `Trimtab-Verified-At` is its time.",
         headers={"Trimtab-Verified-At": "Time of the verification."},
-        answer=object_schema(run_answers.VerifiedJson),
+        answer=object_schema(VerifiedJson),
         respond=_journal,
         errors=(400, 502),
     )
@@ -225,7 +197,7 @@ def _visible(call: Call) -> RunView:
     return view
 
 
-def _body(call: Call, run_id: str) -> RunJson:
+def _body(call: Call, run_id: str) -> WholeRunJson:
     view = services.run_view(call.config, run_id)
     decision = view.decision
     return {
@@ -301,33 +273,7 @@ def _undo(call: Call, request: Undo) -> Response:
     return inverse(call, view, request)
 
 
-class _Verifications:
-    """Results of verifications by journal: each is made once a minute, and one at a time."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._last: dict[str, tuple[float, datetime, services.Verified]] = {}
-
-    def of(self, config: services.Config) -> tuple[datetime, services.Verified]:
-        """Return the time and the result of the last verification, or of a new one.
-
-        Raises:
-            OpsError: The journal cannot be read.
-        """
-        address = config.journal_address.get_secret_value()
-        with self._lock:
-            known = self._last.get(address)
-            if known is None or time.monotonic() - known[0] > VERIFIED_FOR_S:
-                at = services.now()
-                known = time.monotonic(), at, services.verify_journal(services.whole_config(config))
-                self._last = {address: known}
-        return known[1:]
-
-
-_verifications: Final = _Verifications()
-
-
 def _journal(call: Call, _: NoParameters) -> Response:
-    at, result = _verifications.of(call.config)
+    at, result = verifications.latest(call.config)
     headers = {"Trimtab-Verified-At": at.isoformat()}
     return json_response(run_answers.verified(result), headers=headers)

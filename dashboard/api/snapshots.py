@@ -26,48 +26,15 @@ from dashboard.cli import answers
 from dashboard.cli.history.moments import moment
 from dashboard.queries.snapshots import saved_snapshots
 from dashboard.services.history import history
+from trimtab.bodies import ClusterJson, SnapshotJson
 
 _TEXTS: Final = {"type": "array", "items": TEXT}
-
-
-class ClusterJson(TypedDict):
-    """A cluster.
-
-    Attributes:
-        name: As configured.
-        kind: Its system.
-        environment: As configured.
-        group: As configured.
-        tags: As configured.
-        snapshot_id: Of the newest saved snapshot; null: none.
-        taken_at: Its time.
-    """
-
-    name: str
-    kind: str
-    environment: str
-    group: str
-    tags: list[str]
-    snapshot_id: str | None
-    taken_at: str | None
 
 
 class ClustersJson(TypedDict):
     """All clusters that the user may view."""
 
     clusters: list[ClusterJson]
-
-
-class SnapshotJson(TypedDict):
-    """A saved snapshot.
-
-    Attributes:
-        snapshot_id: Hash of its content.
-        taken_at: When the reading ended.
-    """
-
-    snapshot_id: str
-    taken_at: str
 
 
 class SnapshotsJson(TypedDict):

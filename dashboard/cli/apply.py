@@ -45,6 +45,7 @@ from dashboard.cli.output import (
     table,
 )
 from dashboard.cli.plan_answers import refusal, write_plan
+from dashboard.cli.served import SERVED, check_reads
 from dashboard.cli.supervisor import end_with_parent, shutting_down
 from dashboard.presenters.applying import must_type_name
 from dashboard.presenters.run_steps import purpose_words, same_reason
@@ -233,6 +234,7 @@ def execute(
     if ahead := in_the_way(config, cluster):
         note(ahead)
     if dry_run:
+        check_reads(cluster, "dry-run this plan")
         found = services.rehearse(config, cluster, plan, options)
         return _show_dry_run(plan, found, as_json=as_json)
     if not yes:
@@ -243,7 +245,7 @@ def execute(
     steps = pluralize(len(plan.steps), "step")
     note(f"Run {run_id} requested: plan {plan.short_id}, {steps} on {cluster}.")
     view = services.run_view(config, run_id)
-    detach = detach or services.awaits_approval(config, view)
+    detach = detach or SERVED.get() is not None or services.awaits_approval(config, view)
     if services.awaits_approval(config, view):
         until = config.cluster(cluster).approval.rules().until(view)
         note(
@@ -296,6 +298,7 @@ def undo(
     check_can_confirm(
         yes=yes or is_written, dry_run=dry_run, as_json=as_json, more="--yes, --plan or --dry-run"
     )
+    check_reads(view.cluster, "plan an undo, which reads the cluster")
     plan, sentence = services.inverse_plan(config, view, reason, with_moves=with_moves)
     if errors := plan.by_severity("error"):
         raise refusal(errors)

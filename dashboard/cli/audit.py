@@ -22,6 +22,7 @@ from dashboard.cli.history.moments import span
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import Answer, UsageFaultError, emit, print_line, table
 from dashboard.cli.runs import entry_row
+from dashboard.cli.served import check_whole
 
 _COLUMNS = ("entry", "at", "run", "cluster", "who", "kind", "what", "why", "hash")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -54,6 +55,7 @@ def audit(
     The newest entry comes last. `trimtab runs --verify` verifies the entries.
     """
     config = configured_journal(config_file)
+    check_whole(run or cluster)
     since, until = span(start, end, services.now())
     entry_filter = EntryFilter(
         run_id=run, cluster=cluster, actor=who, kind=_event_of(kind), since=since, until=until

@@ -17,11 +17,15 @@ class CommandEntry(NamedTuple):
         module: Has the command in its ``app``; imported when the command is used.
         summary: The first line of its help, at most 60 columns.
         example: A command line that works on the demo or on a snapshot of it.
+        is_served: Whether ``--server`` sends it to a running Trimtab.
+        instead: What does the same with a server; empty: nothing.
     """
 
     module: str
     summary: str
     example: str
+    is_served: bool = False
+    instead: str = ""
 
 
 class Group(NamedTuple):
@@ -54,31 +58,37 @@ _RECORDED: Final[Mapping[str, CommandEntry]] = {
         f"{_HISTORY}.recorded",
         "List the recorded minutes of a cluster, and the gaps.",
         "trimtab history minutes sandbox --from -1h",
+        is_served=True,
     ),
     "events": CommandEntry(
         f"{_HISTORY}.recorded",
         "List events with their causes: moves, splits, settings.",
         "trimtab history events sandbox --from -30min --kind move",
+        is_served=True,
     ),
     "trends": CommandEntry(
         f"{_HISTORY}.analysis",
         "Show trends of brokers, bundles, nodes and tables.",
         "trimtab history trends sandbox --by minute --subject brokers",
+        is_served=True,
     ),
     "flaps": CommandEntry(
         f"{_HISTORY}.analysis",
         "Show flapping bundles and moves without effect.",
         "trimtab history flaps sandbox --side 5",
+        is_served=True,
     ),
     "agreement": CommandEntry(
         f"{_HISTORY}.recorded",
         "Compare predicted and actual moves of the leader.",
         "trimtab history agreement sandbox --from -1h",
+        is_served=True,
     ),
     "snapshot": CommandEntry(
         f"{_HISTORY}.recorded",
         "Write a recorded minute as a snapshot directory.",
         "trimtab history snapshot sandbox --at -10min --out snap",
+        is_served=True,
     ),
     "export": CommandEntry(
         f"{_HISTORY}.transfer",
@@ -196,16 +206,19 @@ _POLICIES: Final[Mapping[str, CommandEntry]] = {
         f"{_PULSAR}.policies",
         "List the policies.",
         "trimtab policy list sandbox isolation",
+        is_served=True,
     ),
     "set": CommandEntry(
         f"{_PULSAR}.policies",
         "Validate and plan a policy; run it with `apply`.",
         "trimtab policy set sandbox anti_affinity acme/orders orders --plan p.json",
+        is_served=True,
     ),
     "delete": CommandEntry(
         f"{_PULSAR}.policies",
         "Plan the removal of a policy; run it with `apply`.",
         "trimtab policy delete sandbox anti_affinity acme/orders --plan p.json",
+        is_served=True,
     ),
 }
 
@@ -273,21 +286,25 @@ _PEGASUS_COMMANDS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
             f"{_PEGASUS}.state",
             "Show unhealthy partitions and the balance of the cluster.",
             "trimtab pegasus health sandbox-pegasus",
+            is_served=True,
         ),
         "nodes": CommandEntry(
             f"{_PEGASUS}.state",
             "Show the replica servers: replicas, load, disks.",
             "trimtab pegasus nodes sandbox-pegasus",
+            is_served=True,
         ),
         "tables": CommandEntry(
             f"{_PEGASUS}.state",
             "Show the tables: size, load, health.",
             "trimtab pegasus tables sandbox-pegasus",
+            is_served=True,
         ),
         "level": CommandEntry(
             f"{_PEGASUS}.plans",
             "Show the function level; `set LEVEL` sets it.",
             "trimtab pegasus level sandbox-pegasus set lively --apply --reason balance",
+            is_served=True,
         ),
     },
     "Analyze": {
@@ -303,46 +320,55 @@ _PEGASUS_COMMANDS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
             "Move a primary, or copy a replica to another node.",
             "trimtab pegasus move sandbox-pegasus 2.7 move_pri"
             " --from localhost:34801 --to localhost:34802",
+            is_served=True,
         ),
         "propose": CommandEntry(
             f"{_PEGASUS}.plans",
             "Propose one safe change of a partition.",
             "trimtab pegasus propose sandbox-pegasus 2.7 ADD_SECONDARY --node localhost:34801",
+            is_served=True,
         ),
         "migrate": CommandEntry(
             f"{_PEGASUS}.plans",
             "Move every primary off a node; no data moves.",
             "trimtab pegasus migrate sandbox-pegasus localhost:34801",
+            is_served=True,
         ),
         "drain": CommandEntry(
             f"{_PEGASUS}.plans",
             "Drain nodes one by one.",
             "trimtab pegasus drain sandbox-pegasus localhost:34801 --plan drain.json",
+            is_served=True,
         ),
         "offline": CommandEntry(
             f"{_PEGASUS}.plans",
             "Take nodes out of service.",
             "trimtab pegasus offline sandbox-pegasus localhost:34801 --rate 50",
+            is_served=True,
         ),
         "rolling-update": CommandEntry(
             f"{_PEGASUS}.plans",
             "Restart nodes one by one.",
             "trimtab pegasus rolling-update sandbox-pegasus --plan update.json",
+            is_served=True,
         ),
         "rebalance": CommandEntry(
             f"{_PEGASUS}.plans",
             "Run the meta server's balancer, then restore the level.",
             "trimtab pegasus rebalance sandbox-pegasus --apply --reason balance",
+            is_served=True,
         ),
         "even": CommandEntry(
             f"{_PEGASUS}.plans",
             "Balance the cluster by one measure with few moves.",
             "trimtab pegasus even sandbox-pegasus --by disk --plan even.json",
+            is_served=True,
         ),
         "set": CommandEntry(
             f"{_PEGASUS}.plans",
             "Validate and change a setting of running servers.",
             "trimtab pegasus set sandbox-pegasus meta.lb.only_move_primary true",
+            is_served=True,
         ),
     },
 }
@@ -379,11 +405,13 @@ COMMANDS: Final[Mapping[str, Mapping[str, CommandEntry | Group]]] = {
             f"{_PULSAR}.policies",
             "Show which brokers may serve which namespaces.",
             "trimtab isolation sandbox --namespace acme/orders",
+            is_served=True,
         ),
         "capture": CommandEntry(
             f"{_CLI}.clusters",
             "Take one snapshot of a cluster.",
             "trimtab capture sandbox --out snap",
+            instead="Use `trimtab history snapshot CLUSTER --at TIME --out DIR --server URL`.",
         ),
         "import": CommandEntry(
             f"{_PULSAR}.import_files",
@@ -414,11 +442,13 @@ COMMANDS: Final[Mapping[str, Mapping[str, CommandEntry | Group]]] = {
             f"{_DECISIONS}.explanation",
             "Explain the shedding decision of the next round.",
             "trimtab explain sandbox",
+            is_served=True,
         ),
         "doctor": CommandEntry(
             f"{_DECISIONS}.settings_doctor",
             "Check the settings: conflicts, differences, fixes.",
             "trimtab doctor sandbox",
+            is_served=True,
         ),
         "shed": CommandEntry(
             f"{_DECISIONS}.shed",
@@ -461,21 +491,25 @@ COMMANDS: Final[Mapping[str, Mapping[str, CommandEntry | Group]]] = {
             f"{_DECISIONS}.optimization",
             "Find the fewest moves that balance the cluster.",
             "trimtab optimize snap --within 0.05 --plan plan.json",
+            is_served=True,
         ),
         "unload": CommandEntry(
             f"{_PULSAR}.plans",
             "Plan an unload of bundles; nothing is sent.",
             f"trimtab unload snap --bundle {_BUNDLE}",
+            is_served=True,
         ),
         "split": CommandEntry(
             f"{_DECISIONS}.split",
             "Preview a split of a bundle: positions, load, effect.",
             f"trimtab split snap --bundle {_BUNDLE}",
+            is_served=True,
         ),
         "set": CommandEntry(
             f"{_PULSAR}.plans",
             "Plan a change of dynamic settings.",
             "trimtab set sandbox loadBalancerSheddingEnabled=true --plan p.json",
+            is_served=True,
         ),
         "policy": Group(
             "List, set and delete policies.",
@@ -486,6 +520,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, CommandEntry | Group]]] = {
             f"{_CLI}.preview",
             "Preview a plan: destinations, load, clients, commands.",
             "trimtab preview plan.json --snapshot snap",
+            is_served=True,
         ),
     },
     "Act": {
@@ -493,26 +528,31 @@ COMMANDS: Final[Mapping[str, Mapping[str, CommandEntry | Group]]] = {
             f"{_CLI}.apply",
             "Apply a plan: check, send and verify, step by step.",
             'trimtab apply plan.json --reason "hot broker"',
+            is_served=True,
         ),
         "undo": CommandEntry(
             f"{_CLI}.apply",
             "Undo a run: move bundles back and restore settings.",
             'trimtab undo 20261124-090000-3f2a9c --reason "not needed"',
+            is_served=True,
         ),
         "review": CommandEntry(
             f"{_CLI}.review",
             "Show a run that waits for approval; approve or reject it.",
             "trimtab review 20261124-090000-3f2a9c --approve",
+            is_served=True,
         ),
         "runs": CommandEntry(
             f"{_CLI}.runs",
             "List, show and control runs; verify the journal.",
             "trimtab runs --cluster sandbox --last 5",
+            is_served=True,
         ),
         "audit": CommandEntry(
             f"{_CLI}.audit",
             "List and export the journal: who did what, and when.",
             "trimtab audit --who alice --from -7d --export week.csv",
+            is_served=True,
         ),
         "archive": CommandEntry(
             f"{_CLI}.archive",
@@ -526,11 +566,13 @@ COMMANDS: Final[Mapping[str, Mapping[str, CommandEntry | Group]]] = {
             f"{_CLI}.demo",
             "Run the dashboard on embedded clusters.",
             "trimtab demo --port 8501",
+            instead="Omit --server: it is a process of its own.",
         ),
         "dashboard": CommandEntry(
             f"{_CLI}.clusters",
             "Serve the pages, collect clusters and apply plans.",
             "trimtab dashboard --config trimtab.toml --port 8501",
+            instead="Omit --server: it is a process of its own.",
         ),
         "check": CommandEntry(
             f"{_CLI}.clusters",
@@ -541,16 +583,19 @@ COMMANDS: Final[Mapping[str, Mapping[str, CommandEntry | Group]]] = {
             f"{_CLI}.clusters",
             "Collect and record snapshots of clusters, until Ctrl-C.",
             "trimtab collect sandbox --every 60s",
+            instead="Omit --server: it is a process of its own.",
         ),
         "worker": CommandEntry(
             f"{_CLI}.apply",
             "Execute requested runs on clusters, until Ctrl-C.",
             "trimtab worker sandbox",
+            instead="Omit --server: it is a process of its own.",
         ),
         "jobs": CommandEntry(
             f"{_CLI}.jobs",
             "Run the job server; or list, show and stop jobs.",
             "trimtab jobs list",
+            is_served=True,
         ),
         "metrics": CommandEntry(
             f"{_CLI}.metrics",
@@ -571,6 +616,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, CommandEntry | Group]]] = {
             f"{_CLI}.demo",
             "Run an embedded test cluster, until Ctrl-C.",
             "trimtab sandbox --brokers 3 --bundles 30 --write-config t.toml",
+            instead="Omit --server: it is a process of its own.",
         ),
         "sandbox-node": CommandEntry(
             f"{_PEGASUS}.sandbox",
@@ -583,6 +629,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, CommandEntry | Group]]] = {
             f"{_CLI}.users",
             "Show your identity and your role on each cluster.",
             "trimtab whoami",
+            is_served=True,
         ),
         "completion": CommandEntry(
             f"{_CLI}.completion",

@@ -12,6 +12,7 @@ from typer._click.globals import get_current_context
 from core.errors import ConfigError
 from dashboard import services
 from dashboard.cli.registry import CONNECTORS
+from dashboard.cli.served import SERVED
 
 if TYPE_CHECKING:
     from core.systems import KnownSystem
@@ -28,6 +29,8 @@ def read_config(given: Path | None) -> services.Config:
     Raises:
         ConfigError: It cannot be read or is contradictory.
     """
+    if (here := SERVED.get()) is not None:
+        return here.config
     config = services.load_config(services.config_path(given), CONNECTORS.get())
     _of_command()[_CURRENT] = config
     services.SHELL_CONFIG.set(os.environ.get(services.CONFIG_ENV, ""))
@@ -40,7 +43,8 @@ def current_config() -> services.Config:
     Raises:
         ConfigError: It cannot be read or is contradictory.
     """
-    return _of_command().get(_CURRENT) or read_config(None)
+    here = SERVED.get()
+    return here.config if here is not None else _of_command().get(_CURRENT) or read_config(None)
 
 
 def _of_command() -> dict[str, Any]:
@@ -76,7 +80,11 @@ def configured_journal(given: Path | None) -> services.Config:
     """
     path = services.config_path(given)
     config = read_config(path)
-    if path is None and not any(os.environ.get(name) for name in _ELSEWHERE):
+    if (
+        SERVED.get() is None
+        and path is None
+        and not any(os.environ.get(name) for name in _ELSEWHERE)
+    ):
         must_name_clusters(config, path)
     return config
 

@@ -6,7 +6,7 @@ import sys
 import threading
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -16,6 +16,7 @@ from dashboard.cli.config import configured
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import EXIT_DONE, Answer, UsageFaultError, emit, note, print_line, table
 from dashboard.cli.progress import STATUS
+from dashboard.cli.served import SERVED, refuse_served
 from dashboard.cli.supervisor import end_with_parent, shutting_down
 from dashboard.services import access, jobs
 
@@ -51,6 +52,7 @@ def run_jobs(
         which = "needs a job id" if job_id is None else "takes no id"
         raise UsageFaultError(f"`trimtab jobs {action}` {which}.", hint="See `trimtab jobs list`.")
     if action == "serve":
+        refuse_served("`trimtab jobs serve`")
         return _serve(config_file)
     if job_id is None:
         return _list(config_file, as_json=as_json)
@@ -87,7 +89,7 @@ def _list(config_file: Path | None, *, as_json: bool) -> int:
         if not is_served and any(not job.is_ended for job in found):
             print_line("No job server is running. Start one with `trimtab jobs`.")
 
-    body = {"jobs": [answers.job(job) for job in found], "is_served": is_served}
+    body = {"jobs": [_json(job) for job in found], "is_served": is_served}
     return emit(Answer(body, show), as_json=as_json)
 
 
@@ -108,9 +110,18 @@ def _one(job_id: str, config_file: Path | None, *, stops: bool, as_json: bool) -
         if found.answer is not None:
             print_line(found.answer.sentence)
             table(("table", "content"), list(found.answer.tables.items()))
-            print_line(f"Tables: {found.folder / 'result'}")
+            if SERVED.get() is None:
+                print_line(f"Tables: {found.folder / 'result'}")
 
-    return emit(Answer(answers.job(found), show), as_json=as_json)
+    return emit(Answer(_json(found), show), as_json=as_json)
+
+
+def _json(job: Job) -> dict[str, Any]:
+    """Return a job; a caller of the HTTP interface cannot use its folder."""
+    body = answers.job(job)
+    if SERVED.get() is not None:
+        del body["folder"]
+    return body
 
 
 def _row(job: Job) -> tuple[str, ...]:

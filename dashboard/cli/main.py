@@ -34,6 +34,7 @@ from dashboard.cli.output import (
     unwritable,
 )
 from dashboard.cli.registry import CONNECTORS, group_of
+from dashboard.cli.served import ARGUMENTS
 from dashboard.cli.signatures import RunNeededError, only_signatures
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ def run(arguments: list[str], connectors: Sequence[CommandConnector] = ()) -> in
     CONNECTORS.set(tuple(connectors))
     as_json = "--json" in arguments
     forget_warnings()
+    ARGUMENTS.set(tuple(arguments))
     try:
         _check_text(arguments)
         outcome = _outcome(arguments)
@@ -115,6 +117,27 @@ def run(arguments: list[str], connectors: Sequence[CommandConnector] = ()) -> in
     if outcome == EXIT_STOPPED:  # Typer's code of Ctrl-C, too
         # what runs until Ctrl-C ends by itself then: this was stopped before it was done
         fail(StoppedError("Stopped."), as_json=as_json)
+    return outcome if isinstance(outcome, int) else EXIT_DONE
+
+
+def outcome_of(arguments: Sequence[str]) -> int:
+    """Run one command line for a caller of the HTTP interface, and return its exit code.
+
+    Raises:
+        OpsError: It is refused, or failed.
+    """
+    if not _HELP.isdisjoint(arguments) or "--version" in arguments:
+        raise UsageFaultError("Help is not served.", hint="Run the command without --server.")
+    forget_warnings()
+    _check_text(arguments)
+    try:
+        outcome = typer.main.get_command(app)(list(arguments), "trimtab", standalone_mode=False)
+    except typer.TyperException as error:
+        raise _bad_usage(error) from error
+    except typer.Abort as error:
+        raise StoppedError("Stopped.") from error
+    except OSError as error:
+        raise _unusable_path(error) from error
     return outcome if isinstance(outcome, int) else EXIT_DONE
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, TextIO
+from typing import Any, Final, Protocol, TextIO
 
 from core.errors import InputError, InvariantError, OpsError
 from core.units import MISLEADING, is_whole, visible
@@ -76,20 +76,42 @@ IS_WIDE: ContextVar[bool] = ContextVar("is_wide", default=False)
 LABELS: ContextVar[Mapping[str, str]] = ContextVar("labels", default=MappingProxyType({}))
 """Labels of brokers or nodes by address, of the cluster that the command reads."""
 
-_WARNINGS: Final[list[str]] = []
+_WARNINGS: Final[ContextVar[list[str]]] = ContextVar("warnings")
 """Warnings of the command that runs, in the order in which they came up."""
+
+RECORDER: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
+"""Takes what a command prints, where it runs for a caller; ``None``: it goes to the terminal."""
+
+
+class Recorder(Protocol):
+    """Takes what a command prints."""
+
+    body: dict[str, Any] | None
+
+    def line(self, text: str, *, is_prose: bool = False, is_aside: bool = False) -> None:
+        """Take a line; an aside is for standard error."""
+        ...
+
+    def table(
+        self, columns: Sequence[str], rows: Sequence[Sequence[str]], spare: Sequence[str]
+    ) -> None:
+        """Take a table."""
+        ...
 
 
 def warn(text: str) -> None:
     """Print a warning to standard error once; ``emit`` adds it to the ``warnings`` of the JSON."""
-    if text not in _WARNINGS:
-        _WARNINGS.append(text)
+    known = _WARNINGS.get(None)
+    if known is None:
+        _WARNINGS.set(known := [])
+    if text not in known:
+        known.append(text)
         note(f"Warning: {text}")
 
 
 def forget_warnings() -> None:
     """Start a command without the warnings, and the labels, of another."""
-    _WARNINGS.clear()
+    _WARNINGS.set([])
     LABELS.set({})
 
 
@@ -106,13 +128,16 @@ def emit(answer: Answer, *, as_json: bool) -> int:
 def with_warnings(body: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a JSON object with the warnings of the command added."""
     known = body.get("warnings", [])
-    more = [text for text in _WARNINGS if text not in known]
+    more = [text for text in _WARNINGS.get([]) if text not in known]
     return {**body, "warnings": [*known, *more]} if more else body
 
 
 def print_json(body: Mapping[str, Any]) -> None:
     """Print one JSON object; NaN and infinities, which JSON does not have, are refused."""
     text = json.dumps(body, ensure_ascii=False, allow_nan=False)
+    if (recorder := RECORDER.get()) is not None:
+        recorder.body = json.loads(text)
+        return
     STATUS.stop()
     sys.stdout.write(MISLEADING.sub(_escaped, text) + "\n")
 
@@ -199,12 +224,18 @@ def print_line(text: str = "", *, is_prose: bool = False) -> None:
         text: The line; a sentence is folded on a terminal.
         is_prose: It is to be folded, however it ends.
     """
+    if (recorder := RECORDER.get()) is not None:
+        recorder.line(text, is_prose=is_prose)
+        return
     STATUS.stop()
     sys.stdout.write(_lines_of(_harmless(text), sys.stdout, is_prose=is_prose) + "\n")
 
 
 def note(text: str) -> None:
     """Print a line to standard error; one that is closed or full ends nothing."""
+    if (recorder := RECORDER.get()) is not None:
+        recorder.line(text, is_aside=True)
+        return
     try:
         STATUS.clear()
         sys.stderr.write(_lines_of(_harmless(text), sys.stderr) + "\n")
@@ -229,7 +260,7 @@ def require_terminal(*, as_json: bool, hint: str) -> None:
     """
     if as_json:
         raise UsageFaultError("--json does not prompt for confirmation.", hint=hint)
-    if not sys.stdin.isatty():
+    if RECORDER.get() is not None or not sys.stdin.isatty():
         raise UsageFaultError("No terminal for the confirmation.", hint=hint)
 
 
@@ -242,6 +273,7 @@ def confirm(question: str, name: str = "") -> None:
     Raises:
         StoppedError: The answer is another one.
     """
+    require_terminal(as_json=False, hint="Add --yes.")
     note(f"{question} Type {name or 'yes'}:")
     STATUS.stop()  # nothing may be written into what is typed
     typed = sys.stdin.readline().strip()
@@ -289,8 +321,11 @@ def table(
         return
     from dashboard.cli.fitting import fitted  # noqa: PLC0415 - only an answer for people needs it
 
-    STATUS.stop()
     columns, rows = _with_labels(columns, rows)
+    if (recorder := RECORDER.get()) is not None:
+        recorder.table(columns, rows, tuple(spare))
+        return
+    STATUS.stop()
     width = None if IS_WIDE.get() else terminal_width()
     cells = [[_harmless(cell) for cell in row] for row in rows]
     is_right = [all(_is_number(row[at]) for row in cells) for at in range(len(columns))]

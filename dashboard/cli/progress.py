@@ -11,7 +11,13 @@ import shutil
 import sys
 import threading
 import time
+from contextvars import ContextVar
 from typing import Final
+
+from core.progress import Deadline
+
+UNTIL_S: ContextVar[float | None] = ContextVar("until_s", default=None)
+"""Moment of the monotonic clock at which the computation of the command ends; ``None``: none."""
 
 _AFTER_S: Final = 2.0
 _EVERY_S: Final = 0.5
@@ -41,7 +47,14 @@ class StatusLine:
             threading.Thread(target=self._draw, args=(self._ended,), daemon=True).start()
 
     def step(self, done: int, total: int, words: str) -> None:
-        """Show the progress."""
+        """Show the progress.
+
+        Raises:
+            TooLongError: The time of the command is over.
+        """
+        if (until_s := UNTIL_S.get()) is not None:
+            Deadline(until_s).step(done, total, words)
+            return
         text = f"{words}: {done:,} of {total:,}" if total else f"{words}: {done:,}"
         if self._ended is None:
             self.start(text)

@@ -22,9 +22,10 @@ from typer.core import TyperCommand, TyperGroup
 
 from dashboard.cli.commands import OPERATIONS, OTHER_NAMES, CommandEntry, Group
 from dashboard.cli.names import Names, completed, names_of
-from dashboard.cli.options import Wide
+from dashboard.cli.options import Server, Wide
 from dashboard.cli.output import EXIT_USAGE, UsageFaultError, note
 from dashboard.cli.progress import STATUS
+from dashboard.cli.served import SERVED, ask
 from dashboard.cli.signatures import ONLY, RunNeededError, signature_only
 
 if TYPE_CHECKING:
@@ -186,6 +187,7 @@ def _load(name: str, entry: CommandEntry | Group) -> Any:
         command.callback = _run_needed
     if any("--json" in param.opts for param in command.params):
         command.params.append(_wide())
+    _with_server(command, entry)
     command.epilog = f"{_EXAMPLE.format(entry.example)}\n\n{_EXIT_CODES}"
     for param in command.params:
         # Typer's own is <list[Path]>; an argument has its name alone
@@ -194,6 +196,50 @@ def _load(name: str, entry: CommandEntry | Group) -> Any:
         if (names := names_of(param)) is not None:
             param.shell_complete = _completing(names)
     return command
+
+
+def _with_server(command: Any, entry: CommandEntry) -> None:
+    """Let a command be sent to a server; one for this machine only says so.
+
+    An operation has its own option: it is a resource of its own.
+    """
+    is_own = any("--server" in param.opts for param in command.params)
+    if not is_own:
+        command.params.append(_server(is_hidden=not entry.is_served))
+    callback = command.callback
+
+    @wraps(callback)
+    def run(**values: Any) -> Any:
+        server = values.get("server") if is_own else values.pop("server")
+        here, path = SERVED.get(), get_current_context().command_path
+        if (here is not None or server is not None) and not (entry.is_served or is_own):
+            raise UsageFaultError(
+                f"`{path}` works on one machine and takes no --server.",
+                hint=entry.instead or "Run it on that machine, without --server.",
+            )
+        if here is not None and is_own:
+            raise UsageFaultError(
+                f"`{path}` is an operation.", hint=f"Send GET /api/v1/{command.name}/CLUSTER."
+            )
+        if here is not None:
+            return callback(**here.checked(command, values))
+        if server is not None and not is_own:
+            return ask(server, command, values)
+        return callback(**values)
+
+    command.callback = run
+
+
+def _server(*, is_hidden: bool) -> Any:
+    """Return the option that sends a command to a server."""
+    only = typer.Typer(add_completion=False)
+
+    @only.command()
+    def command(server: Server = None) -> None: ...
+
+    option: Any = typer.main.get_command(only).params[0]
+    option.hidden = is_hidden
+    return option
 
 
 def _wide() -> Any:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from core.actions.describe import describe_forged
-from core.actions.model import StepState
 from core.actions.undo import not_brought_back
 from core.systems import purpose_of
+from trimtab.bodies import (
+    DryRunJson,
+    RunJson,
+    StepJson,
+    SummaryJson,
+    VerifiedJson,
+    WholeJson,
+)
 
 if TYPE_CHECKING:
     from core.actions.dry_run import Rehearsal
@@ -18,102 +25,6 @@ if TYPE_CHECKING:
     from core.actions.views import RunView, StepView
     from core.plan.model import Plan
     from dashboard import services
-
-
-class SummaryJson(TypedDict):
-    """One run, as in the list.
-
-    Attributes:
-        run_id: Its name; names sort by time.
-        cluster: Where.
-        state: Its state.
-        sentence: The same in words.
-        plan_id: Its plan.
-        undoes: The run that it undoes; null: none.
-        not_brought_back: What an undo does not move back, with the reason.
-        reason: Why it was requested.
-        requested_by: Who requested it.
-        requested_at: When.
-        started_at: When a worker began it; null: not yet.
-        ended_at: When it ended; null: not yet.
-        worker: Who executes it; null: none yet.
-        steps: Number of steps.
-        counts: Number of steps by state.
-        damage: Why later entries could not be read; null: none.
-    """
-
-    run_id: str
-    cluster: str
-    state: str
-    sentence: str
-    plan_id: str
-    undoes: str | None
-    not_brought_back: Sequence[str]
-    reason: str
-    requested_by: str
-    requested_at: str
-    started_at: str | None
-    ended_at: str | None
-    worker: str | None
-    steps: int
-    counts: Mapping[StepState, int]
-    damage: str | None
-
-
-class WholeJson(TypedDict):
-    """One run with its entries.
-
-    Attributes:
-        run: The run with its steps, settings, predicted and measured values.
-        entries: Its entries in the journal, as they are sealed.
-        unsigned: Places of entries that are not signed by this installation, or are copies.
-    """
-
-    run: dict[str, Any]
-    entries: list[dict[str, Any]]
-    unsigned: list[int]
-
-
-class PlaceJson(TypedDict):
-    """Place and hash of an entry."""
-
-    seq: int
-    digest: str
-
-
-class DamageJson(TypedDict):
-    """A break of the chain."""
-
-    seq: int
-    what: str
-
-
-class VerifiedJson(TypedDict):
-    """Result of a verification of the journal.
-
-    Attributes:
-        is_sound: Whether the checked parts have no problem.
-        entries: Intact entries from the first one on.
-        newest: The last intact entry.
-        anchors: Hashes stored elsewhere that the entries have.
-        archived: Last entry that is in an archive and was not verified; 0: none.
-        damage: The first break of the chain; null: none.
-        unsigned: Places of entries that are not signed by this installation, or are copies.
-        checked: What was checked.
-        not_checked: What this database cannot check.
-        problems: In words.
-    """
-
-    is_sound: bool
-    entries: int
-    newest: PlaceJson
-    anchors: int
-    archived: int
-    damage: DamageJson | None
-    unsigned: list[int]
-    checked: list[str]
-    not_checked: list[str]
-    problems: list[str]
 
 
 def summary(view: RunView) -> SummaryJson:
@@ -164,7 +75,7 @@ def verified(found: services.Verified) -> VerifiedJson:
     }
 
 
-def dry_run(plan: Plan, rehearsal: Rehearsal) -> dict[str, Any]:
+def dry_run(plan: Plan, rehearsal: Rehearsal) -> DryRunJson:
     """Return the result of a dry run."""
     return {
         "dry_run": {
@@ -208,7 +119,7 @@ def problems(journal: services.Journal, views: Sequence[RunView]) -> list[str]:
     return found
 
 
-def run(view: RunView) -> dict[str, Any]:
+def run(view: RunView) -> RunJson:
     """Return one run with its steps, its settings, and predicted and measured values."""
     return {
         **summary(view),
@@ -239,7 +150,7 @@ def _purpose_json(view: RunView) -> dict[str, Any] | None:
     return {"what": purpose, "holds": None, "sentence": ""} if purpose else None
 
 
-def _step_json(view: StepView) -> dict[str, Any]:
+def _step_json(view: StepView) -> StepJson:
     """Return one step: former, requested and current owner of the bundle."""
     after = view.result.after if view.result else None
     return {

@@ -44,8 +44,9 @@ from dashboard.cli.output import (
     print_line,
     table,
 )
+from dashboard.cli.served import SERVED, check_whole, refuse_served
 from dashboard.presenters.run_steps import purpose_words, same_reason, waiting_step
-from dashboard.services import access
+from dashboard.services import access, verifications
 
 _BATCH = 1000
 
@@ -109,13 +110,29 @@ def runs(
                 "--verify checks the whole journal and cannot be combined with a run or --export.",
                 hint="Pass --verify alone.",
             )
-        found = services.verify_journal(config, expect, anchors, archive or ())
+        found = _verified(config, expect, anchors, archive or ())
         return _verify(services.journal(config), found, as_json=as_json)
     if export is not None:
+        check_whole(run or cluster)
         return _export(config, export, run, cluster, as_json=as_json)
     if run is not None:
         return _show(config, run, as_json=as_json)
     return _list(config, cluster, last, as_json=as_json)
+
+
+def _verified(
+    config: services.Config, expect: str | None, anchors: Path | None, archive: Sequence[Path]
+) -> services.Verified:
+    """Return the result of a verification; callers of the HTTP interface share one a minute.
+
+    Raises:
+        UsageFaultError: A caller wants more than that one.
+    """
+    if SERVED.get() is None:
+        return services.verify_journal(config, expect, anchors, archive)
+    if expect is not None or anchors is not None or archive:
+        refuse_served("--expect, --anchors and --archive")
+    return verifications.latest(config)[1]
 
 
 def _control_given(**given: bool) -> Control | None:
@@ -161,11 +178,8 @@ def _list(config: services.Config, cluster: str | None, last: int, *, as_json: b
     problems = run_answers.problems(services.journal(config), views)
     for problem in problems:
         note(problem)
-    body = {
-        "runs": [run_answers.summary(view) for view in views],
-        "journal": services.journal(config).place,
-        "problems": problems,
-    }
+    place = {} if SERVED.get() else {"journal": services.journal(config).place}
+    body = {"runs": [run_answers.summary(view) for view in views], **place, "problems": problems}
     code = EXIT_INCOMPLETE if problems else EXIT_DONE
     return emit(Answer(body, show, code), as_json=as_json)
 
@@ -419,7 +433,8 @@ def _verify(journal: services.Journal, verified: services.Verified, *, as_json: 
                 "--verify --expect HASH`, or set anchor_file under [audit]."
             )
 
-    body = {"journal": journal.place, **run_answers.verified(verified)}
+    place = {} if SERVED.get() else {"journal": journal.place}
+    body = {**place, **run_answers.verified(verified)}
     code = EXIT_INCOMPLETE if verified.unchecked else EXIT_DONE
     if not verified.is_sound:
         code = EXIT_REFUSED

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from typer._click.globals import get_current_context
 
@@ -20,6 +20,7 @@ from dashboard.cli.config import read_config
 from dashboard.cli.config import systems as known_systems
 from dashboard.cli.output import LABELS, UsageFaultError
 from dashboard.cli.progress import STATUS
+from dashboard.cli.served import SERVED, newest_of
 from dashboard.services import fleet_views
 from dashboard.services.access import command_identity
 from dashboard.systems import SYSTEMS
@@ -32,7 +33,7 @@ _CAPTURED: Final[set[Path]] = set()
 
 def is_captured(directory: Path) -> bool:
     """Return whether the snapshot of a directory was taken for this command."""
-    return directory in _CAPTURED
+    return directory in _CAPTURED or SERVED.get() is not None
 
 
 @contextlib.contextmanager
@@ -55,7 +56,9 @@ def snapshot_directories(
         directories = []
         for source in sources:
             directory = Path(source)
-            if not is_path(source):
+            if SERVED.get() is not None:
+                directory = _saved_directory(source, config, kind)
+            elif not is_path(source):
                 parent = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="trimtab-")))
                 directory = parent / source
                 save_snapshot(_captured(source, config, kind), directory)
@@ -108,7 +111,7 @@ def spelled_out(sources: Sequence[str], config: Path | None, kind: str) -> Itera
 
 def is_path(source: str) -> bool:
     """Return whether a person named a path: it is there, or no cluster has such a name."""
-    return os.sep in source or Path(source).exists()
+    return SERVED.get() is None and (os.sep in source or Path(source).exists())
 
 
 def kind_of(source: str, config: Path | None) -> str:
@@ -160,6 +163,25 @@ def check_kind(name: str, found: str, wanted: str) -> None:
 
 
 def _captured(name: str, config: Path | None, kind: str) -> Storable:
+    loaded, cluster = _cluster(name, config, kind)
+    STATUS.start(f"trimtab: reading {name}")
+    return labeled(cluster, services.snapshot_of(loaded, cluster))
+
+
+def _saved_directory(name: str, config: Path | None, kind: str) -> Path:
+    """Return the directory of the newest saved snapshot of a cluster."""
+    loaded, cluster = _cluster(name, config, kind)
+    labeled(cluster, current_snapshot(loaded, cluster))
+    return newest_of(loaded, cluster).path
+
+
+def _cluster(name: str, config: Path | None, kind: str) -> tuple[services.Config, services.Cluster]:
+    """Return the configuration and one of its clusters.
+
+    Raises:
+        UnknownNameError: There is no such cluster.
+        UsageFaultError: It is of another system.
+    """
     loaded = read_config(config)
     names = [one.name for one in loaded.clusters]
     if name not in names:
@@ -167,8 +189,27 @@ def _captured(name: str, config: Path | None, kind: str) -> Storable:
     cluster = loaded.cluster(name)
     if kind:
         check_kind(name, cluster.kind, kind)
-    STATUS.start(f"trimtab: reading {name}")
-    return labeled(cluster, services.snapshot_of(loaded, cluster))
+    return loaded, cluster
+
+
+def current_snapshot(
+    config: services.Config,
+    cluster: services.Cluster,
+    capture: Callable[[services.Cluster], Any] | None = None,
+) -> Any:
+    """Return a fresh snapshot of a cluster; for a caller of the HTTP interface the newest saved.
+
+    Args:
+        config: The configuration.
+        cluster: The cluster.
+        capture: Reads it; by default as the collector does.
+    Raises:
+        RemoteError: The cluster cannot be read.
+        IncompleteSnapshotError: It has no saved one.
+    """
+    if SERVED.get() is None:
+        return services.snapshot_of(config, cluster) if capture is None else capture(cluster)
+    return services.system_of(config, cluster).record.load(newest_of(config, cluster).path)
 
 
 def labeled(cluster: services.Cluster, snapshot: Taken) -> Taken:

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from core.facts import NOTHING_ASSUMED, Assumed, facts_module, facts_of
 from core.operations.operation import Answer, Operation
-from core.progress import JobStoppedError, NoProgress, Progress
+from core.progress import Deadline, NoProgress, Progress
 from core.request import Request
 from core.snapshot.store import CachedSnapshot, load_manifest
 from dashboard import services
@@ -22,31 +22,6 @@ R = TypeVar("R", bound=Request)
 MAX_ANSWERS: Final = 64
 
 _UNTIL_S: ContextVar[float | None] = ContextVar("until_s", default=None)
-
-
-class TooLongError(JobStoppedError):
-    """An answer was not computed within its time."""
-
-    code = "too_long"
-
-
-class _Deadline:
-    """Progress that ends a computation at a moment of the monotonic clock."""
-
-    def __init__(self, until_s: float) -> None:
-        self._until_s = until_s
-
-    def step(self, done: int, total: int, words: str) -> None:  # noqa: ARG002  # of the protocol
-        """Check the time.
-
-        Raises:
-            TooLongError: It is over.
-        """
-        if time.monotonic() > self._until_s:
-            raise TooLongError(
-                "The answer was not computed in time.",
-                hint="Let a job compute it, or request fewer rounds or clusters.",
-            )
 
 
 _Assumed = tuple[tuple[tuple[str, object], ...], str | None]
@@ -92,7 +67,7 @@ def _answered(key: tuple[CachedSnapshot, Operation[Any, Any], Request, _Assumed]
     stored, operation, request, (settings, release) = key
     facts = facts_of_stored(stored, Assumed(dict(settings), release), operation)
     until_s = _UNTIL_S.get()
-    progress: Progress = NoProgress() if until_s is None else _Deadline(until_s)
+    progress: Progress = NoProgress() if until_s is None else Deadline(until_s)
     return operation.answer(facts, request, progress)
 
 

@@ -83,6 +83,9 @@ CONFIG_ENV: Final = "TRIMTAB_CONFIG"
 SHELL_CONFIG: Final[ContextVar[str]] = ContextVar("shell_config", default="")
 """What the shell of a command has in ``TRIMTAB_CONFIG``; empty in pages: they have no shell."""
 
+COMMAND_OPTION: ContextVar[str | None] = ContextVar("command_option", default=None)
+"""Option that command lines to copy have, instead of the configuration's; ``None``: that one."""
+
 DEFAULT_NAME: Final = "trimtab.toml"
 """Configuration file of the working directory."""
 
@@ -629,9 +632,13 @@ def config_path(given: Path | None) -> Path | None:
 def config_option(config: TrimtabConfig) -> str:
     """Return `` --config FILE`` for a command line to copy; empty where it works without it.
 
+    A command of a caller has `` --server URL``.
+
     Args:
         config: The configuration; it names the file that it was read from.
     """
+    if (option := COMMAND_OPTION.get()) is not None:
+        return option
     file = config.file
     if file is None or str(file) == os.path.realpath(SHELL_CONFIG.get() or DEFAULT_NAME):
         return ""

@@ -6,6 +6,7 @@ import getpass
 import hashlib
 import hmac
 import os
+from contextvars import ContextVar
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from connectors.access.users import UserFile
     from core.plan.model import Plan
     from dashboard.services import Config
+
+CALLER: ContextVar[Identity | None] = ContextVar("caller", default=None)
+"""Who a command runs for over HTTP; ``None``: the user of the command line."""
 
 _AHEAD_S: Final = 300
 """By so much the clock of an OpenID provider may be ahead."""
@@ -57,6 +61,8 @@ def command_identity(config: Config) -> Identity:
         ForbiddenError: The token is not known, was revoked or has expired.
         ConfigError: The user file or the token's file cannot be read.
     """
+    if (caller := CALLER.get()) is not None:
+        return caller
     text = token_of_environment()
     if config.access.sign_in == "none" or not text:
         return local_identity()

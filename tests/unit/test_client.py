@@ -33,6 +33,7 @@ from core.snapshot.store import SnapshotStore, load_snapshot
 from dashboard.api import resource, routes
 from dashboard.cli.main import run
 from dashboard.sign_in import SignInGuard
+from trimtab import bodies
 from trimtab.client import Client, ServerRefusalError
 from trimtab.token import TOKEN_ENV, TOKEN_FILE_ENV
 
@@ -193,12 +194,22 @@ def test_a_type_checker_knows_the_client(tmp_path):
         'client.lookup("prod")',
         'client.simulate("prod").body["moves"].upper()',
         'client.nosuch("prod")',
+        'client.runs("prod")[0]["stat"]',
+        'client.run("r")["run"]["steps"][0]["ownr"]',
+        'client.plan("prod", "drain", nodes=["n"])["plan"]["plan_id"]',
+        'client.act("r", "undo")',
+        'client.undo("r")["run"]',
+        'client.job("j")["tables"] + 1',
     )
     right = (
         'client.health("prod").body["findings"][0]["code"]',
         'client.drill("prod", only=["b-1"]).nodes.to_pandas()',
         'client.simulate("prod").body["moves"] + 1',
         'client.diagnose("prod").body["causes"][0]["fix"]["sentence"].upper()',
+        'client.runs("prod")[0]["counts"]["DONE"] + 1',
+        'client.run("r")["run"]["steps"][0]["sentence"]',
+        'client.act("r", "approve", comment="fine")["is_waiting"]',
+        'client.job("j")["tables"]["failures"].upper()',
     )
     file = tmp_path / "cells.py"
     file.write_text("\n".join((EXAMPLE[1], *right, *wrong)))
@@ -227,17 +238,31 @@ def test_a_request_is_checked_before_it_is_sent_and_by_the_server(site):
         client._answer_to("health", "fleet", {"targt": "tight"})
 
 
+def typed(value, kind):
+    """Return JSON that has every key of its type and no other."""
+    assert msgspec.to_builtins(msgspec.convert(value, kind, strict=True)) == value
+    return value
+
+
 def test_plans_runs_jobs_snapshots_are_there_too(site):
     client = Client(site.url)
     bundle = client.snapshot_table("fleet", "bundles")["bundle"][0].as_py()
-    made = client.plan("fleet", "unload", bundles=[bundle])
-    assert client.preview(made["plan"])["steps"]
-    run_id = client.request_run(made["plan"], "fleet", "try")["run"]["run_id"]
-    assert client.run(run_id)["run"]["state"] == "QUEUED"
-    assert client.act(run_id, "stop", reason="enough")["run"]["is_control_pending"]
-    assert [one["run_id"] for one in client.runs("fleet")] == [run_id]
-    job = client.start_job("drill", clusters=["fleet"])
-    assert client.job(job["id"])["state"] == "queued"
+    made = typed(client.plan("fleet", "unload", bundles=[bundle]), bodies.MadeJson)
+    assert typed(client.preview(made["plan"]), bodies.PreviewJson)["steps"]
+    run = typed(client.request_run(made["plan"], "fleet", "try"), bodies.WholeRunJson)
+    run_id = run["run"]["run_id"]
+    assert typed(client.run(run_id), bodies.WholeRunJson)["run"]["state"] == "QUEUED"
+    stopped = typed(client.act(run_id, "stop", reason="enough"), bodies.WholeRunJson)
+    assert stopped["run"]["is_control_pending"]
+    (listed,) = typed(client.runs("fleet"), list[bodies.SummaryJson])
+    assert listed["run_id"] == run_id
+    job = typed(client.start_job("drill", clusters=["fleet"]), bodies.JobJson)
+    assert typed(client.job(job["id"]), bodies.JobJson)["state"] == "queued"
+    assert typed(client.clusters(), list[bodies.ClusterJson])
+    assert typed(client.snapshots("fleet"), list[bodies.SnapshotJson])
+    with pytest.raises(ServerRefusalError) as refused:  # this fleet cannot be read
+        client.undo(run_id)
+    assert refused.value.status == 502
     with pytest.raises(OpsError, match="did not end within 0 s"):
         client.wait(job["id"], timeout_s=0)
     assert [one["snapshot_id"] for one in client.snapshots("fleet")] == [site.stored.snapshot_id]

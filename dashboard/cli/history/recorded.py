@@ -34,6 +34,7 @@ from dashboard.cli.output import (
     table,
 )
 from dashboard.cli.pulsar.leader import ACCURACY_COLUMNS, accuracy_rows
+from dashboard.cli.served import refuse_served
 from dashboard.presenters.pulsar import leader_round
 from dashboard.services import history as recorded_history
 from dashboard.services.pulsar import leader
@@ -80,6 +81,7 @@ class CommandHistory:
         """
         config = read_config(path)
         if uri is not None:
+            refuse_served("--history")
             place = uri if "://" in uri else str(Path(uri).expanduser().resolve())
             history = config.history.model_copy(update={"uri": place})
             config = config.model_copy(update={"history": history})

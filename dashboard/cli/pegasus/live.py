@@ -10,7 +10,7 @@ from core.snapshot.store import load_manifest
 from dashboard import services
 from dashboard.cli.config import read_config
 from dashboard.cli.output import note
-from dashboard.cli.source import check_kind, is_path, labeled, unknown_source
+from dashboard.cli.source import check_kind, current_snapshot, is_path, labeled, unknown_source
 
 PEGASUS: Final = "pegasus"
 
@@ -34,7 +34,7 @@ def pegasus_snapshot(source: str, config: Path | None) -> PegasusSnapshot:
             check_kind(source, loaded.cluster(source).kind, PEGASUS)
         raise unknown_source(source, names, "Pegasus cluster")
     cluster = loaded.cluster(source)
-    return labeled(cluster, cast("PegasusSnapshot", services.snapshot_of(loaded, cluster)))
+    return labeled(cluster, cast("PegasusSnapshot", current_snapshot(loaded, cluster)))
 
 
 def earlier_of(source: str, snapshot: PegasusSnapshot, config: Path | None) -> list[Any]:

@@ -54,6 +54,7 @@ from dashboard.cli.pegasus.preview import preview_json, show_nodes, show_preview
 from dashboard.cli.pegasus.state import show_level
 from dashboard.cli.plan_answers import nothing_to_do, refusal, show_plan_file, write_plan
 from dashboard.cli.requests import takes
+from dashboard.cli.source import is_path
 from dashboard.services.run_queue import in_the_way
 
 app = typer.Typer()
@@ -145,7 +146,7 @@ def act(
             without steps is done: there is nothing to do.
     """
     is_run = apply or dry_run or detach
-    is_snapshot = Path(source).is_dir()
+    is_snapshot = is_path(source)
     if is_run:
         _check_run(source, reason, plan_file, is_dry=dry_run)
         check_can_confirm(yes=yes, dry_run=dry_run, as_json=as_json)
@@ -204,7 +205,7 @@ def _check_run(source: str, reason: str, plan_file: Path | None, *, is_dry: bool
         )
     if not is_dry and not reason.strip():
         raise UsageFaultError("A run needs a reason.", hint="Pass --reason TEXT; it is recorded.")
-    if Path(source).is_dir():
+    if is_path(source):
         raise UsageFaultError(
             f"{source} is a snapshot and cannot be changed.",
             hint="Specify a configured cluster, or write a plan with --plan OUT.",

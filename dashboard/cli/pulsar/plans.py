@@ -35,6 +35,7 @@ from dashboard.cli.plan_answers import nothing_to_do, refusal, show_plan_file, w
 from dashboard.cli.pulsar import plan_answers as pulsar_plans
 from dashboard.cli.pulsar.snapshots import Assumptions
 from dashboard.cli.pulsar.source import Snapshot, pulsar_cluster, pulsar_directory
+from dashboard.cli.source import current_snapshot
 from dashboard.services import pulsar
 
 _MAX_STEPS_SHOWN: Final = 10
@@ -151,7 +152,7 @@ def set_settings(
     wanted = _requested(changes or (), unset or ())
     config = configured(config_file)
     cluster = pulsar_cluster(config, name)
-    snapshot = pulsar.capture(cluster)
+    snapshot = current_snapshot(config, cluster, pulsar.capture)
     options = PlanOptions(
         now=services.now(), reason=reason, exclusions=frozenset(cluster.exclusions)
     )

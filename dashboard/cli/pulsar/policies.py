@@ -37,6 +37,7 @@ from dashboard.cli.output import Answer, emit, print_line, table
 from dashboard.cli.plan_answers import nothing_to_do, refusal, show_plan_file, write_plan
 from dashboard.cli.pulsar import plan_answers as pulsar_plans
 from dashboard.cli.pulsar.source import active_settings, pulsar_cluster, pulsar_snapshot
+from dashboard.cli.source import current_snapshot
 from dashboard.presenters.pulsar.isolation_words import (
     CODES,
     ROLE_WORDS,
@@ -81,7 +82,8 @@ def list_policies(
 ) -> int:
     """List the policies."""
     kinds = [policy_kind(kind)] if kind else list(POLICY_KINDS.values())
-    snapshot = pulsar.capture(pulsar_cluster(configured(config), cluster))
+    loaded = configured(config)
+    snapshot = current_snapshot(loaded, pulsar_cluster(loaded, cluster), pulsar.capture)
     found = {one.name: policies_of(snapshot, one.name) for one in kinds}
 
     def show() -> None:
@@ -155,7 +157,7 @@ def _plan_policy(
     """Plan a change of one policy, and print its effects on namespaces."""
     config = configured(config_file)
     cluster = pulsar_cluster(config, name)
-    snapshot = pulsar.capture(cluster)
+    snapshot = current_snapshot(config, cluster, pulsar.capture)
     options = PlanOptions(
         now=services.now(), reason=reason, exclusions=frozenset(cluster.exclusions)
     )

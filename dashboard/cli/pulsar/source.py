@@ -17,6 +17,7 @@ from dashboard.cli.config import read_config
 from dashboard.cli.output import warn
 from dashboard.cli.source import (
     check_kind,
+    current_snapshot,
     directory_of,
     is_path,
     labeled,
@@ -57,7 +58,8 @@ def pulsar_snapshot(source: str, config: Path | None) -> PulsarSnapshot:
         names = [one.name for one in loaded.clusters if one.kind == FIRST]
         raise unknown_source(source, names, "Pulsar cluster")
     cluster = pulsar_cluster(loaded, source)
-    return labeled(cluster, pulsar.capture(cluster))
+    snapshot: PulsarSnapshot = current_snapshot(loaded, cluster, pulsar.capture)
+    return labeled(cluster, snapshot)
 
 
 def pulsar_cluster(config: services.Config, name: str) -> services.Cluster:

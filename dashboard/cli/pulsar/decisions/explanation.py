@@ -33,9 +33,11 @@ from dashboard import services
 from dashboard.cli.config import configured
 from dashboard.cli.options import Config, Json, RecentlyUnloaded, Release, Settings, Source
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, print_line, table
+from dashboard.cli.progress import STATUS
 from dashboard.cli.pulsar.snapshots import Assumptions
 from dashboard.cli.pulsar.source import pulsar_snapshot
 from dashboard.cli.requests import read_list
+from dashboard.cli.source import is_path
 from dashboard.presenters.pulsar import leader_round
 from dashboard.services.pulsar import leader
 
@@ -73,7 +75,7 @@ def _predicted(
     config: Path | None,
 ) -> _LeaderPrediction:
     """Return the prediction of a live cluster's leader observer, or a note that there is none."""
-    if Path(source).is_dir() or assumptions.overrides or assumptions.release:
+    if is_path(source) or assumptions.overrides or assumptions.release:
         return _LeaderPrediction(FROM_SNAPSHOT)
     forecast = leader.leader_forecast(configured(config), source)
     now_s = services.now().timestamp()
@@ -115,7 +117,9 @@ def explain(
         note(line)
     explanation = explanation_of(snapshot, assumptions, recent.names)
     assumed, of_release = assumptions.overrides, assumptions.release
-    simulated = partial(simulated_points, snapshot, assumed=assumed, release=of_release)
+    simulated = partial(
+        simulated_points, snapshot, assumed=assumed, release=of_release, progress=STATUS
+    )
     pair = partial(pair_outcome, snapshot, assumed=assumed, release=of_release)
     started = time.perf_counter()
     body: dict[str, Any] = {
@@ -199,6 +203,7 @@ def explanation_of(
             snapshot, overrides={**assumptions.overrides, **more}, release=assumptions.release
         ),
         recently_unloaded=tuple(recent),
+        progress=STATUS,
     )
 
 

@@ -33,6 +33,7 @@ from dashboard.cli.options import Config, Json, MaybeSource, Release, Settings
 from dashboard.cli.output import Answer, UsageFaultError, emit, print_line, table
 from dashboard.cli.pulsar.snapshots import Assumptions
 from dashboard.cli.pulsar.source import pulsar_snapshot
+from dashboard.cli.source import is_path
 
 _MOST_GROUPS = 6
 _MOST_PLACES = 4
@@ -150,7 +151,7 @@ def _past(
     source: str, snapshot: PulsarSnapshot, config: Path | None
 ) -> tuple[RecordedPast | None, str]:
     """Return the recorded past of a configured cluster, or why it is unknown."""
-    if Path(source).is_dir():
+    if is_path(source):
         return None, ""
     from dashboard.services.pulsar.recorded_week import (  # noqa: PLC0415  # a snapshot alone needs no history
         recorded_week,
