@@ -73,6 +73,39 @@ class PlanJson(TypedDict):
     signature: NotRequired[str]
 
 
+class PlanRunJson(TypedDict):
+    """A run of a plan."""
+
+    run_id: str
+    state: str
+
+
+class KnownPlanJson(TypedDict):
+    """A plan whose run was requested.
+
+    Attributes:
+        plan_id: Hash of its content.
+        cluster: Its cluster.
+        answer: What it does, in words.
+        steps: Number of steps.
+        created_at: When it was made.
+        expires_at: Until when its run can be requested.
+        undoes: The run that it undoes; null: none.
+        is_waiting: Whether a run of it waits for the approval of another person.
+        runs: Its runs, the newest first.
+    """
+
+    plan_id: str
+    cluster: str
+    answer: str
+    steps: int
+    created_at: str
+    expires_at: str
+    undoes: str | None
+    is_waiting: bool
+    runs: list[PlanRunJson]
+
+
 class MadeJson(TypedDict):
     """A plan that was made.
 

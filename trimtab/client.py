@@ -56,6 +56,7 @@ if TYPE_CHECKING:  # a client starts without the operations' kernels
         Action,
         ClusterJson,
         JobJson,
+        KnownPlanJson,
         MadeJson,
         PlanJson,
         PreviewJson,
@@ -460,6 +461,12 @@ class Client:
         """
         made: MadeJson = self._json("POST", f"plans/{quote(cluster, safe='')}/{what}", fields)
         return made
+
+    def plans(self, cluster: str | None = None, last: int = 20) -> list[KnownPlanJson]:
+        """Return the plans of the latest runs."""
+        query = {"cluster": cluster, "last": last}
+        found: list[KnownPlanJson] = self._json("GET", "plans", query)["plans"]
+        return found
 
     def preview(self, plan: PlanJson) -> PreviewJson:
         """Return the expected effects of a plan."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from core.optimize import optimize
+from core.optimize.request import OptimizeRequest
 from core.pegasus.even.request import EvenRequest
 from core.pegasus.plan.build import (
     RequestedMove,
@@ -45,6 +47,15 @@ class UnloadRequest(Request, frozen=True, kw_only=True):
     destination: Annotated[str | None, param("Destination broker; null: the cluster's choice")] = (
         None
     )
+    reason: Reason = ""
+
+
+class OptimizePlanRequest(OptimizeRequest, frozen=True, kw_only=True):
+    """The fewest moves that balance the cluster."""
+
+    all_moves: Annotated[
+        bool, param("Also plan moves that do not lower the max deviation any further")
+    ] = False
     reason: Reason = ""
 
 
@@ -173,6 +184,28 @@ def _unload(snapshot: Any, request: UnloadRequest, options: PlanOptions) -> Plan
     )
 
 
+def _optimize(
+    snapshot: Any, request: OptimizePlanRequest, options: PlanOptions
+) -> Plan | Diagnostic:
+    exclusions = tuple(sorted({*request.exclusions, *options.exclusions}))
+    wanted = OptimizeRequest(
+        **{name: getattr(request, name) for name in OptimizeRequest.__struct_fields__}
+        | {"exclusions": exclusions}
+    )
+    found = optimize(snapshot, wanted)
+    planned = found if request.all_moves else found.first(found.needed)
+    if not planned.moves:
+        return Diagnostic(severity="info", code="nothing_to_do", sentence=found.sentence)
+    return build_unload_plan(
+        snapshot,
+        planned.destinations,
+        destinations=planned.destinations,
+        now=options.now,
+        reason=options.reason or f"optimize: {found.goal}",
+        exclusions=exclusions,
+    )
+
+
 def _set(snapshot: Any, request: SetRequest, options: PlanOptions) -> Plan:
     return build_setting_plan(snapshot, request.settings, options)
 
@@ -273,6 +306,13 @@ MAKERS: Final[Mapping[str, Maker]] = {
         UnloadRequest,
         _unload,
         {"bundles": ["acme/orders/0x00000000_0x40000000"]},
+    ),
+    "optimize": Maker(
+        "pulsar",
+        "Plan the fewest moves that balance the cluster.",
+        OptimizePlanRequest,
+        _optimize,
+        {"max_moves": 5},
     ),
     "set": Maker(
         "pulsar",

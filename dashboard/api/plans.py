@@ -17,6 +17,7 @@ from starlette.responses import Response
 from core.actions.views import RunView
 from core.errors import InputError
 from core.plan.codec import load_plan
+from core.plan.describe import tally
 from core.plan.model import Diagnostic, Plan
 from core.plan.options import PlanOptions
 from core.request import Annotated, Request, param
@@ -30,9 +31,16 @@ from dashboard.cli import plan_answers, systems
 from dashboard.queries.pegasus.copies import measured_rate
 from dashboard.queries.snapshots import saved_snapshots
 from dashboard.services import access
-from trimtab.bodies import MadeJson, PreviewJson
+from trimtab.bodies import KnownPlanJson, MadeJson, PreviewJson
 
 _PLACE: Final = "The plan of the request"
+
+
+class PlansRequest(Request, frozen=True, kw_only=True):
+    """The plans to list."""
+
+    cluster: Annotated[str | None, param("Only plans of this cluster")] = None
+    last: Annotated[int, param("Number of runs whose plans are listed", ge=1, le=400)] = 20
 
 
 class PlanRequest(Request, frozen=True, kw_only=True):
@@ -53,6 +61,21 @@ _GROUP: Final = "Plans"
 
 def resources() -> Iterator[Resource]:
     """Yield the resources."""
+    yield Resource(
+        path="plans",
+        name="plans",
+        group=_GROUP,
+        summary="List the plans of the latest runs: waiting, executed, refused.",
+        details="A plan whose run was not requested is known to its maker only.",
+        request=PlansRequest,
+        answer={
+            "type": "object",
+            "properties": {"plans": {"type": "array", "items": object_schema(KnownPlanJson)}},
+            "required": ["plans"],
+        },
+        respond=_plans,
+        errors=(400, 404, 502),
+    )
     for name, maker in MAKERS.items():
         yield Resource(
             path=f"plans/{{cluster}}/{name}",
@@ -81,6 +104,31 @@ def resources() -> Iterator[Resource]:
         names=CLUSTER,
         errors=(404, 409),
     )
+
+
+def _plans(call: Call, request: PlansRequest) -> Response:
+    if request.cluster is not None:
+        call.cluster_named(request.cluster)
+    by_plan: dict[str, list[RunView]] = {}
+    for view in services.runs(call.config, request.cluster, request.last):
+        by_plan.setdefault(view.plan.plan_id, []).append(view)
+    return json_response({"plans": [_known(call, views) for views in by_plan.values()]})
+
+
+def _known(call: Call, views: Sequence[RunView]) -> KnownPlanJson:
+    """Return a plan with its runs, the newest first."""
+    plan = views[0].plan
+    return {
+        "plan_id": plan.plan_id,
+        "cluster": plan.cluster,
+        "answer": tally(plan.steps),
+        "steps": len(plan.steps),
+        "created_at": plan.created_at.isoformat(),
+        "expires_at": plan.expires_at.isoformat(),
+        "undoes": plan.undoes,
+        "is_waiting": any(services.awaits_approval(call.config, view) for view in views),
+        "runs": [{"run_id": view.run_id, "state": view.state} for view in views],
+    }
 
 
 def plan_in(call: Call, content: Mapping[str, Any]) -> Plan:

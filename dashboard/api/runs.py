@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 from starlette.responses import Response
@@ -27,6 +27,9 @@ from dashboard.api.schema import TEXT, object_schema
 from dashboard.cli import plan_answers, run_answers
 from dashboard.services import verifications
 from trimtab.bodies import DryRunJson, MadeJson, SummaryJson, VerifiedJson, WholeRunJson
+
+if TYPE_CHECKING:
+    from trimtab.bodies import PlanJson
 
 _RUN: Final = {"run": "Id of the run."}
 _TEXTS: Final = {"type": "array", "items": TEXT}
@@ -202,7 +205,7 @@ def _body(call: Call, run_id: str) -> WholeRunJson:
     decision = view.decision
     return {
         **run_answers.of_run(view, services.journal(call.config).entries(run_id=RunId(run_id))),
-        "plan": plan_answers.plan(view.plan),
+        "plan": cast("PlanJson", plan_answers.plan(view.plan)),
         "is_waiting": services.awaits_approval(call.config, view),
         "decision": None
         if decision is None

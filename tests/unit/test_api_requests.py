@@ -223,6 +223,37 @@ def test_a_plan_for_pegasus_is_that_of_the_command(client, site, capsys, name):
         assert printed == (answer["plan"]["steps"] if answer["plan"] else answer["answer"])
 
 
+def test_the_fewest_moves_are_planned_as_the_command_does(client, site, capsys, tmp_path):
+    for more, words in (({}, ()), ({"all_moves": True}, ("--all-moves",))):
+        body = {"within": 0.05, "max_moves": 4, **more}
+        made = client.post("/api/v1/plans/fleet/optimize", json=body)
+        assert made.status_code == 200, made.text
+        options = ("--within", "0.05", "--max-moves", "4", *words)
+        file = tmp_path / "plan.json"
+        printed(capsys, "optimize", str(site.stored.path), *options, "--plan", str(file))
+        plan = json.loads(file.read_text())
+        assert made.json()["plan"]["steps"] == plan["steps"]
+        assert made.json()["plan"]["reason"] == plan["reason"]
+    done = client.post("/api/v1/plans/fleet/optimize", json={"relief": 0.99}).json()
+    assert (done["verdict"], done["plan"]) == ("nothing_to_do", None)
+    assert client.post("/api/v1/plans/peg/optimize", json={}).status_code == 400
+
+
+def test_plans_of_runs_are_listed_for_those_who_may_view_them(tmp_path, monkeypatch):
+    approval = '[clusters.approval]\nneeded = "always"\n'
+    site = site_of(tmp_path, monkeypatch, f"{FLEET}{approval}{GUARDED}{SIGN_IN}")
+    client, of = signed_in(tmp_path)
+    plan = made(client, site, of("olga")).json()["plan"]
+    run = requested(client, plan, of("olga")).json()["run"]
+    assert client.get("/api/v1/plans").status_code == 401
+    (known,) = client.get("/api/v1/plans", headers=of("vera")).json()["plans"]
+    assert known["plan_id"] == plan["plan_id"]
+    assert known["runs"] == [{"run_id": run["run_id"], "state": "QUEUED"}]
+    assert known["is_waiting"]
+    hidden = client.get("/api/v1/plans?cluster=guarded", headers=of("vera"))
+    assert hidden.status_code == 404
+
+
 @pytest.mark.parametrize("name", ["unload", "split"])
 def test_a_plan_is_that_of_the_command(client, site, capsys, tmp_path, name):
     bundle = bundle_of(site)

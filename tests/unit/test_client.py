@@ -256,6 +256,11 @@ def test_plans_runs_jobs_snapshots_are_there_too(site):
     assert stopped["run"]["is_control_pending"]
     (listed,) = typed(client.runs("fleet"), list[bodies.SummaryJson])
     assert listed["run_id"] == run_id
+    (plan,) = typed(client.plans("fleet"), list[bodies.KnownPlanJson])
+    assert (plan["plan_id"], plan["runs"]) == (
+        made["plan"]["plan_id"],
+        [{"run_id": run_id, "state": "QUEUED"}],
+    )
     job = typed(client.start_job("drill", clusters=["fleet"]), bodies.JobJson)
     assert typed(client.job(job["id"]), bodies.JobJson)["state"] == "queued"
     assert typed(client.clusters(), list[bodies.ClusterJson])
