@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from core.request import schema_of
 from dashboard.api.problem import PROBLEM
@@ -88,10 +89,12 @@ def _parameters(resource: Resource, schema: Mapping[str, Any]) -> list[dict[str,
     if resource.method == "POST":
         return in_path
     required = schema.get("required", [])
+    query = resource.sample.query if resource.sample else {}
     return [
         *in_path,
         *(
             _parameter(name, one, one.get("description", ""), is_required=name in required)
+            | ({"example": query[name]} if name in query else {})
             for name, one in schema["properties"].items()
         ),
         *(_parameter(**one) for one in resource.more),
@@ -113,6 +116,8 @@ def _parameter(
 
 def _responses(resource: Resource) -> dict[str, Any]:
     content: dict[str, Any] = {"application/json": {"schema": resource.answer}}
+    if resource.sample is not None:
+        content["application/json"]["example"] = resource.sample.answer
     if resource.is_table:
         content[ARROW] = {"schema": {"type": "string", "format": "binary"}}
     success: dict[str, Any] = {"description": "The answer.", "content": content}
@@ -165,6 +170,8 @@ ul {{ list-style: none; padding: 0; columns: 2 22rem; }} li {{ margin: .15rem 0;
 hr {{ border: 0; border-top: 1px solid var(--line); margin: 2rem 0; }}
 a {{ color: var(--accent); }} .muted {{ color: var(--muted); }}
 code, pre {{ font: 13px/1.5 ui-monospace, monospace; background: var(--code); border-radius: 4px; }}
+details pre {{ max-height: 24rem; overflow: auto; }}
+summary {{ cursor: pointer; color: var(--accent); }}
 code {{ padding: .1rem .3rem; }} pre {{ padding: .7rem; overflow-x: auto; }}
 table {{ border-collapse: collapse; width: 100%; }}
 th, td {{ text-align: left; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line);
@@ -238,9 +245,30 @@ def _section(name: str, described: Mapping[str, Any]) -> str:
         else ""
     )
     sample = f"<pre>{html.escape(json.dumps(body['example']))}</pre>" if "example" in body else ""
+    sample += _example_of(name, described)
     text = f"{described['summary']} {described.get('description', '')}".strip()
     head = f'<h3 id="{_anchor(name)}"><code>{html.escape(name)}</code></h3>'
     return f"{head}<p>{_words(text)}</p>{table}{sample}"
+
+
+def _example_of(name: str, described: Mapping[str, Any]) -> str:
+    """Return the example of a request and its answer, folded; empty: there is none."""
+    content = described["responses"].get("200", {}).get("content", {}).get("application/json", {})
+    if "example" not in content:
+        return ""
+    path = name.removeprefix("GET ").replace("{cluster}", _EXAMPLES["cluster"])
+    query = {
+        one["name"]: one["example"]
+        for one in described["parameters"]
+        if one["in"] == "query" and "example" in one
+    }
+    texts = {key: json.dumps(v) if isinstance(v, bool) else v for key, v in query.items()}
+    request = f"GET {path}{'?' if texts else ''}{urlencode(texts)}"
+    answer = json.dumps(content["example"], indent=1)
+    return (
+        f"<details><summary>Example</summary><pre>{html.escape(request)}\n\n"
+        f"{html.escape(answer)}</pre></details>"
+    )
 
 
 def _type_of(schema: Mapping[str, Any]) -> str:

@@ -26,6 +26,7 @@ from core.operations.sent import MEDIA_TYPE, SentAnswer, packed, sent_answer
 from core.request import Request
 from core.snapshot.store import CachedSnapshot
 from dashboard import services
+from dashboard.api.examples import examples
 from dashboard.api.jobs import accepted, job_schema, started
 from dashboard.api.resource import PRIVATE, Call, Resource, json_response
 from dashboard.api.schema import TEXT, answer_schema
@@ -80,6 +81,7 @@ def resources() -> Iterator[Resource]:
             headers=SNAPSHOT_HEADERS,
             errors=(400, 404, 409, 500, 504),
             is_of_snapshot=True,
+            sample=examples().get(operation.name),
             accepted=job_schema() if operation.job else None,
         )
 

@@ -38,6 +38,7 @@ from core.progress import TooLongError
 from core.request import Request, params_of, parse
 from core.units import pluralize
 from dashboard import services
+from dashboard.api.examples import Example
 from dashboard.api.problem import problem
 from dashboard.cli.output import UsageFaultError
 from dashboard.services import access
@@ -151,6 +152,7 @@ class Resource:
         is_table: Whether the answer is also offered as an Arrow stream.
         is_of_snapshot: Whether the answer follows from a snapshot, and is sent once.
         example: A request with a body.
+        sample: A request with its answer; ``None``: none.
         accepted: JSON schema of the job that may answer instead (202); ``None``: none does.
     """
 
@@ -172,6 +174,7 @@ class Resource:
     is_table: bool = False
     is_of_snapshot: bool = False
     example: Mapping[str, Any] | None = None
+    sample: Example | None = None
     accepted: Mapping[str, Any] | None = None
 
 

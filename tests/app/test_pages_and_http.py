@@ -11,6 +11,7 @@ import json
 import pytest
 from claims import claimed
 from fleet_builder import make_snapshot
+from pegasus_snapshots import generated
 from snapshot_site import Site, assert_calm, now, texts
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
@@ -93,3 +94,95 @@ def test_the_lookup_page_shows_the_answer_of_lookup(site, capsys):
     shown = texts(app)
     assert body["bundle"] in shown
     assert body["owner"] in shown
+
+
+@pytest.fixture
+def both(tmp_path, monkeypatch):
+    """A site with a Pulsar cluster and a Pegasus cluster."""
+    made = Site(tmp_path, pegasus=("peg",))
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(made.config))
+    made.put(claimed(make_snapshot(brokers=5, bundles=60, now=now())))
+    made.put(generated(3, 8, 4, cluster="peg", taken_at=now()))
+    return made
+
+
+def over_http(path):
+    return TestClient(Starlette(routes=list(routes.ROUTES))).get(f"/api/v1/{path}").json()
+
+
+def metrics(app):
+    return {one.label: one.value for one in app.metric}
+
+
+def test_the_fleet_page_shows_the_answer_of_health(both, frames):
+    app = both.open("fleet")
+    assert_calm(app)
+    shown = frames["fleet_findings"]
+    body = over_http("health/fleet")
+    of_fleet = shown[shown["cluster"] == "fleet"]
+    assert sorted(of_fleet["finding"]) == sorted(one["title"] for one in body["findings"])
+    row = frames["clusters"].set_index("cluster").loc["fleet"]
+    traffic, usage = body["measures"]["throughput"], body["measures"]["usage"]
+    assert row["deviation"] == pytest.approx(traffic["max_deviation_ratio"] * 100)
+    assert row["usage"] == pytest.approx(usage["max"] * 100)
+
+
+def test_the_brokers_page_shows_the_measures_of_health(both, frames):
+    app = both.open("brokers")
+    body = over_http("health/fleet")
+    rows = frames["brokers_table"].set_index("broker")
+    worst = body["measures"]["throughput"]["worst"]
+    deviation = body["measures"]["throughput"]["max_deviation_ratio"]
+    assert rows["deviation"].abs().idxmax() == worst
+    assert rows.loc[worst]["deviation"] == pytest.approx(deviation * 100)
+    assert metrics(app)["Max deviation"] == f"{deviation:+.0%}"
+    assert metrics(app)["Mean usage"] == f"{body['measures']['usage']['mean']:.1%}"
+
+
+def test_the_bundles_page_shows_the_rows_of_the_snapshot(both, frames):
+    assert_calm(both.open("bundles"))
+    rows = {one["bundle"]: one for one in over_http("snapshots/fleet/latest/bundles")["rows"]}
+    shown = frames["bundles_table"].set_index("bundle")
+    assert all(name.startswith("pulsar/") for name in set(rows) - set(shown.index))
+    for name in shown.index:
+        row = rows[name]
+        traffic = row["throughput_in"] + row["throughput_out"]
+        assert shown.loc[name]["throughput"] == pytest.approx(traffic / 1e6)
+        assert shown.loc[name]["owner"] == row["owner"]
+        assert shown.loc[name]["topics"] == row["topic_count"]
+
+
+def test_the_page_of_a_broker_failure_shows_the_row_of_drill(both, frames):
+    body = over_http("drill/fleet?domains=false")
+    for row in body["failures"][:2]:
+        app = both.open("ownership", view="Broker failure", broker=row["failure"])
+        assert_calm(app)
+        shown = next(one.value for one in app.dataframe if "to" in one.value)
+        assert shown["bundles"].sum() == row["bundles"]
+        assert shown["clients"].sum() == row["clients"]
+        assert shown["traffic"].sum() == pytest.approx(row["moved_bytes_per_s"] / 1e6)
+
+
+def test_the_cluster_page_shows_the_rounds_of_balance(both, frames):
+    assert_calm(both.open("pegasus", cluster="peg"))
+    body = over_http("balance/peg?rounds=0")
+    shown = frames["level_rounds"]
+    for at, moves in enumerate(body["rounds"][: len(shown)]):
+        kinds = [kind for _, kind, _ in moves]
+        for kind in ("move_primary", "copy_primary", "copy_secondary"):
+            assert shown[kind][at] == kinds.count(kind)
+    assert len(shown) == sum(1 for moves in body["rounds"] if moves)
+
+
+def test_the_diagnose_page_shows_the_causes_of_diagnose(both, frames):
+    app = both.open("diagnose")
+    for _ in range(200):
+        if "Searching for causes" not in texts(app):
+            break
+        app.run()
+    body = over_http("diagnose/fleet")
+    rows = next(one.value for one in app.dataframe if "cause" in one.value)
+    effects = [one["effect"] for one in body["causes"] if one["effect"]]
+    assert metrics(app)["Causes"] == str(len(rows))
+    assert rows["now"][0] == pytest.approx(effects[0]["deviation_before"] * 100)
+    assert rows["fixed"][0] == pytest.approx(effects[0]["deviation_after"] * 100)
