@@ -5,6 +5,7 @@ from __future__ import annotations
 import binascii
 from base64 import b64decode
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -16,6 +17,7 @@ from dashboard.api.operations import WITHIN_S
 from dashboard.api.resource import Call, Resource, json_response
 from dashboard.api.schema import schema_of_type
 from dashboard.cli.commands import COMMANDS, CommandEntry, Group
+from dashboard.cli.main import outcome_of
 from dashboard.cli.served import MAX_FILES, run_served
 from trimtab.answers import CommandAnswer
 
@@ -85,7 +87,7 @@ def _respond(call: Call, request: CommandLine) -> Response:
     answer = run_served(
         call.config,
         call.by,
-        request.arguments,
+        partial(outcome_of, request.arguments),
         files,
         address=request.address,
         within_s=WITHIN_S,

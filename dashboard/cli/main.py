@@ -18,6 +18,7 @@ import typer
 
 from core.errors import InputError, OpsError, is_near
 from core.files import PRIVATE_UMASK
+from dashboard.cli.asking import ARGUMENTS
 from dashboard.cli.commands import COMMANDS
 from dashboard.cli.options import COMPLETION_VARIABLE
 from dashboard.cli.output import (
@@ -34,7 +35,6 @@ from dashboard.cli.output import (
     unwritable,
 )
 from dashboard.cli.registry import CONNECTORS, group_of
-from dashboard.cli.served import ARGUMENTS
 from dashboard.cli.signatures import RunNeededError, only_signatures
 
 if TYPE_CHECKING:

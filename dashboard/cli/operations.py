@@ -16,7 +16,7 @@ import typer
 from core.errors import InputError, OpsError, UnknownNameError
 from core.facts import Assumed, facts_module, facts_of, release_warnings
 from core.operations.operation import Answer, Operation, plain
-from core.operations.sent import SentAnswer, Shown, TextLine, lines_of
+from core.operations.sent import SentAnswer, Shown, lines_of
 from core.request import Request
 from core.snapshot.store import load_manifest
 from dashboard import services
@@ -34,9 +34,10 @@ from dashboard.cli.options import (
     Source,
     Sources,
 )
-from dashboard.cli.output import UsageFaultError, emit, fail, note, print_json, print_line, table
+from dashboard.cli.output import UsageFaultError, emit, fail, print_json, print_line
 from dashboard.cli.progress import STATUS
 from dashboard.cli.requests import takes
+from dashboard.cli.shown import show
 from dashboard.cli.source import (
     check_kind,
     is_path,
@@ -423,25 +424,3 @@ def _load(
     snapshot = labeled(cluster, services.snapshot_of(loaded, cluster))
     earlier = services.earlier_snapshots(loaded, snapshot) if reads_earlier else ()
     return lambda: facts_of(snapshot, assumed, earlier)
-
-
-def show(lines: Iterable[Shown]) -> None:
-    """Print the text of an answer."""
-    is_narrow = not output.IS_WIDE.get() and output.terminal_width() is not None
-    left_out: dict[str, None] = {}
-    for line in lines:
-        if isinstance(line, TextLine):
-            if line.is_aside:
-                note(line.text)
-            else:
-                print_line(line.text, is_prose=line.is_prose)
-            continue
-        hidden = [line.head.index(one) for one in line.wide] if line.rows and is_narrow else []
-        shown = [at for at in range(len(line.head)) if at not in hidden]
-        rows = [[row[at] for at in shown] for row in line.rows]
-        table([line.head[at] for at in shown], rows, spare=line.spare)
-        left_out |= dict.fromkeys(line.head[at] for at in hidden)
-        if line.rest:
-            print_line(line.rest)
-    if left_out:
-        note(f"Hidden columns: {', '.join(left_out)}. Show them with --wide.")

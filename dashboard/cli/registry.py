@@ -20,12 +20,13 @@ from typer._click.globals import get_current_context
 from typer._click.shell_completion import CompletionItem
 from typer.core import TyperCommand, TyperGroup
 
+from dashboard.cli.asking import ask
 from dashboard.cli.commands import OPERATIONS, OTHER_NAMES, CommandEntry, Group
 from dashboard.cli.names import Names, completed, names_of
 from dashboard.cli.options import Server, Wide
 from dashboard.cli.output import EXIT_USAGE, UsageFaultError, note
 from dashboard.cli.progress import STATUS
-from dashboard.cli.served import SERVED, ask
+from dashboard.cli.served import SERVED
 from dashboard.cli.signatures import ONLY, RunNeededError, signature_only
 
 if TYPE_CHECKING:

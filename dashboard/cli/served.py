@@ -11,7 +11,7 @@ import base64
 import shlex
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING, Any, Final
 from core.errors import (
     ForbiddenError,
     IncompleteSnapshotError,
-    InputError,
     OpsError,
     UnknownNameError,
 )
 from dashboard.cli import names, output
 from dashboard.cli.output import UsageFaultError
-from dashboard.cli.progress import STATUS, UNTIL_S
+from dashboard.cli.progress import UNTIL_S
 
 if TYPE_CHECKING:
     from core.access import Identity
@@ -38,14 +37,10 @@ if TYPE_CHECKING:
 SERVED: ContextVar[Served | None] = ContextVar("served", default=None)
 """The request that a command is run for; ``None``: it runs for the user of this machine."""
 
-ARGUMENTS: ContextVar[tuple[str, ...]] = ContextVar("arguments", default=())
-"""The command line, without the name of the program."""
-
 MAX_FILE_BYTES: Final = 8 * 2**20
 MAX_FILES: Final = 20
 _ROOT: Final = "absolute"
-_OF_THE_CLIENT: Final = ("--server", "--config")
-_OF_CLUSTERS: Final = (names.clusters, names.sources)
+OF_CLUSTERS: Final = (names.clusters, names.sources)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,12 +71,12 @@ class Served:
         found = dict(values)
         for param in command.params:
             known = names.names_of(param)
-            for one in _each(found.get(param.name)):
-                if known in _OF_CLUSTERS:
+            for one in each_of(found.get(param.name)):
+                if known in OF_CLUSTERS:
                     self._check_cluster(str(one))
                 elif known is names.runs:
                     self.check_run(str(one))
-            if known not in _OF_CLUSTERS and param.name in found:
+            if known not in OF_CLUSTERS and param.name in found:
                 found[param.name] = self._placed(found.get(param.name))
         if found.get("engine") not in (None, "local"):
             raise UsageFaultError(
@@ -171,11 +166,9 @@ def placed_name(path: Path) -> Path:
     return Path(_ROOT, *path.parts[1:]) if path.is_absolute() else path
 
 
-def _each(value: Any) -> Iterator[Any]:
+def each_of(value: Any) -> Iterator[Any]:
+    """Yield the values of a parameter."""
     yield from value if isinstance(value, list | tuple) else () if value is None else (value,)
-
-
-# -- on the server ---------------------------------------------------------------------------------
 
 
 def newest_of(config: Config, cluster: Cluster) -> CachedSnapshot:
@@ -234,7 +227,7 @@ def check_reads(cluster: str, action: str) -> None:
 def run_served(
     config: Config,
     by: Identity,
-    arguments: Sequence[str],
+    run: Callable[[], int],
     files: Mapping[str, bytes],
     *,
     address: str,
@@ -245,7 +238,7 @@ def run_served(
     Args:
         config: With the clusters that the caller may view.
         by: The caller.
-        arguments: The command line, without the name of the program.
+        run: Runs it and returns its exit code.
         files: Content of the files that it names.
         address: Of this server, as the caller has it.
         within_s: Time of its computations.
@@ -255,7 +248,6 @@ def run_served(
     import msgspec  # noqa: PLC0415  # commands start without it
 
     from dashboard import services  # noqa: PLC0415  # only a server needs it
-    from dashboard.cli.main import outcome_of  # noqa: PLC0415  # it imports this module
     from dashboard.services import access  # noqa: PLC0415  # only a server needs it
     from trimtab.answers import CommandAnswer  # noqa: PLC0415  # commands start without it
 
@@ -275,7 +267,7 @@ def run_served(
         ]
         resets = [(variable, variable.set(value)) for variable, value in tokens]
         try:
-            code = outcome_of(arguments)
+            code = run()
         except OpsError as error:
             error.message, error.hint = _named([error.message, error.hint], folder)
             raise
@@ -307,96 +299,3 @@ def _named(value: Any, folder: Path) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(_named(one, folder) for one in value)
     return value
-
-
-# -- on the command line ---------------------------------------------------------------------------
-
-
-def ask(server: str, command: Any, values: Mapping[str, Any]) -> int:
-    """Send the command line to a server, print its answer and return the exit code.
-
-    Args:
-        server: Its address.
-        command: The command.
-        values: Of its parameters: the files that it names are sent.
-    Raises:
-        OpsError: The server refuses, or does not answer.
-    """
-    from dashboard.cli.operations import show  # noqa: PLC0415  # only this needs the client
-    from trimtab.client import Client, ServerRefusalError  # noqa: PLC0415  # the same
-
-    client = Client(server)
-    STATUS.start(f"trimtab: asking {client.server}")
-    try:
-        found = client.command(_sent(ARGUMENTS.get()), dict(_files(command, values)))
-    except ServerRefusalError as error:
-        if error.code == UsageFaultError.code:
-            raise UsageFaultError(error.message, hint=error.hint) from error
-        raise
-    for name, content in found.files.items():
-        _write(Path(name), base64.b64decode(content), command, values)
-    if found.body is not None:
-        output.print_json(found.body)
-    show(found.lines)
-    return found.exit_code
-
-
-def _sent(arguments: Sequence[str]) -> list[str]:
-    """Return a command line without the options that are for the client."""
-    found: list[str] = []
-    words = iter(arguments)
-    for word in words:
-        if word == "--":
-            return [*found, word, *words]
-        if word in _OF_THE_CLIENT:
-            next(words, None)
-        elif word != "--wide" and not word.startswith(tuple(f"{one}=" for one in _OF_THE_CLIENT)):
-            found.append(word)
-    return found
-
-
-def _paths(command: Any, values: Mapping[str, Any]) -> Iterator[Path]:
-    """Yield the files that the values of a command name."""
-    for param in command.params:
-        if names.names_of(param) not in _OF_CLUSTERS and "--config" not in param.opts:
-            yield from (one for one in _each(values.get(param.name)) if isinstance(one, Path))
-
-
-def _files(command: Any, values: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
-    """Yield the files that a command reads.
-
-    Raises:
-        InputError: One is too large.
-    """
-    for path in _paths(command, values):
-        if path.is_file():
-            content = path.read_bytes()
-            if len(content) > MAX_FILE_BYTES:
-                raise InputError(
-                    f"{path} is larger than {MAX_FILE_BYTES // 2**20} MiB.",
-                    hint="Run the command on the server, without --server.",
-                )
-            yield str(path), content
-
-
-def _write(name: Path, content: bytes, command: Any, values: Mapping[str, Any]) -> None:
-    """Write a file that a command made; only one that the command line names, or below it.
-
-    Raises:
-        InputError: The server sent another one, or it cannot be written.
-    """
-    from core.files import write_whole  # noqa: PLC0415  # only this writes
-
-    for path in _paths(command, values):
-        inner = placed_name(path)
-        if name == inner or (inner in name.parents and ".." not in name.parts):
-            target = path / name.relative_to(inner)
-            try:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(target, content)
-            except OSError as exc:
-                raise InputError(
-                    f"{target} cannot be written: {exc.strerror}.", hint="Specify another file."
-                ) from exc
-            return
-    raise InputError(f"The server sent a file that was not requested: {name}.")

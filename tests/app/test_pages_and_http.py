@@ -146,7 +146,7 @@ def test_the_bundles_page_shows_the_rows_of_the_snapshot(both, frames):
     assert all(name.startswith("pulsar/") for name in set(rows) - set(shown.index))
     for name in shown.index:
         row = rows[name]
-        traffic = row["throughput_in"] + row["throughput_out"]
+        traffic = row["msg_throughput_in"] + row["msg_throughput_out"]
         assert shown.loc[name]["throughput"] == pytest.approx(traffic / 1e6)
         assert shown.loc[name]["owner"] == row["owner"]
         assert shown.loc[name]["topics"] == row["topic_count"]

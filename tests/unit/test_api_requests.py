@@ -30,10 +30,10 @@ from core.operations.sent import MEDIA_TYPE, unpacked
 from core.request import parse
 from core.snapshot.store import SnapshotStore, load_snapshot
 from dashboard import services
-from dashboard.api import operations, resource, routes, runs, snapshots, tables
+from dashboard.api import operations, resource, routes, snapshots, tables
 from dashboard.api.plan_makers import MAKERS
 from dashboard.cli.main import run
-from dashboard.services import jobs
+from dashboard.services import jobs, verifications
 from dashboard.services.history import history
 from dashboard.sign_in import SignInGuard
 
@@ -328,7 +328,7 @@ def test_slow_requests_of_one_caller_leave_turns_for_others(site, monkeypatch):
 
 
 def test_the_journal_is_verified_once_for_many_requests(client, monkeypatch):
-    monkeypatch.setattr(runs, "_verifications", runs._Verifications())
+    monkeypatch.setattr(verifications, "_verifications", verifications._Verifications())
     count = []
     verify = services.verify_journal
     monkeypatch.setattr(
@@ -336,12 +336,12 @@ def test_the_journal_is_verified_once_for_many_requests(client, monkeypatch):
     )
     config = services.page_config()
     with ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(lambda _: runs._verifications.of(config), range(6)))
+        found = list(pool.map(lambda _: verifications._verifications.of(config), range(6)))
     assert len(count) == 1
     shown = client.get("/api/v1/journal").headers["trimtab-verified-at"]
     assert {at.isoformat() for at, _ in found} == {shown}
     assert len(count) == 1
-    monkeypatch.setattr(runs, "VERIFIED_FOR_S", -1.0)
+    monkeypatch.setattr(verifications, "VERIFIED_FOR_S", -1.0)
     client.get("/api/v1/journal")
     assert len(count) == 2
 
