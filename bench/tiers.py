@@ -15,7 +15,7 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-from history import CLUSTER, fleet
+from history import CLUSTER, Fleet, Pace
 
 from core.history.store.batch import BatchRecorder
 from core.history.store.store import HistoryLocation, HistoryStore
@@ -35,7 +35,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = HistoryStore(HistoryLocation(str(Path(folder) / "history")))
         recorder = BatchRecorder(store, CLUSTER)
-        for minute, snapshot in enumerate(fleet(options, options.idle)):
+        for minute, snapshot in enumerate(Fleet(options, Pace(1, 1, options.idle)).minutes()):
             recorder.record(snapshot)
             if minute % 20 == 19:
                 recorder.commit()

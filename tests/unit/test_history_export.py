@@ -19,9 +19,9 @@ from fleet_builder import NOON, make_history
 from pegasus_snapshots import generated
 
 from core.errors import SnapshotError
+from core.history.store.encoding import ROW_GROUP
 from core.history.store.layout import HistoryError
 from core.history.store.store import KINDS, HistoryLocation, HistoryStore
-from core.history.store.tables import ROW_GROUP
 from core.history.store.writer import Recorder
 from core.history.transfer.export import export, write_member
 from core.history.transfer.importing import export_snapshots, import_file, import_snapshots

@@ -15,19 +15,18 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 import pyarrow as pa
 from deltalake import (
-    ColumnProperties,
     CommitProperties,
     DeltaTable,
     QueryBuilder,
     Schema,
     Transaction,
-    WriterProperties,
     write_deltalake,
 )
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from core.bounds import MAX_COMMIT_BYTES
 from core.files import make_private, write_whole
+from core.history.store.encoding import writing
 from core.history.store.faults import check_scheme, fault, short
 from core.history.store.layout import SCHEMA_VERSION, HistoryError, Kinds, day_of
 from core.snapshot.record import (
@@ -62,9 +61,6 @@ one takes 5 ms.
 """
 SUMS: Final = "_sums"
 """Folder of the files' SHA-256, by kind; that a kind is in it says that rows were recorded."""
-
-ROW_GROUP: Final = 65_536
-"""Rows a group: small enough that a reader that wants one bundle passes over most of them."""
 
 
 class ConflictingCommitError(HistoryError):
@@ -248,7 +244,7 @@ class Tables:
                 rows.select(kind.stored.names).cast(kind.stored),
                 mode="overwrite",
                 predicate=predicate,
-                writer_properties=writing(kind),
+                writer_properties=writing(kind, rows),
                 commit_properties=CommitProperties(
                     app_transactions=marks, max_commit_retries=_RETRIES
                 ),
@@ -415,20 +411,6 @@ def _commit_file(log: Path, version: int) -> Path:
 def _added_by(entry: Path) -> list[str]:
     lines = [json.loads(line) for line in entry.read_text(encoding="utf-8").splitlines() if line]
     return [unquote(line["add"]["path"]) for line in lines if "add" in line]
-
-
-def writing(kind: Kind) -> WriterProperties:
-    """Encoding of a kind's files: numbers split by bytes, names from a dictionary."""
-    split = ColumnProperties(
-        dictionary_enabled=False, encoding="BYTE_STREAM_SPLIT", statistics_enabled="CHUNK"
-    )
-    numbers = [one.name for one in kind.stored if pa.types.is_floating(one.type)]
-    return WriterProperties(
-        compression="ZSTD",
-        compression_level=3,
-        max_row_group_size=ROW_GROUP,
-        column_properties=dict.fromkeys(numbers, split) or None,
-    )
 
 
 def booked(kind: Kind, cluster: str, rows: pa.Table, *, segment: int | None) -> pa.Table:

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from core.files import make_private, whole_file
+from core.history.store.encoding import ROW_GROUP
 from core.history.store.layout import (
     HOUR_MS,
     MINUTES,
@@ -33,7 +34,7 @@ from core.history.store.layout import (
 )
 from core.history.store.reading import TimeRange, between, is_committed, where
 from core.history.store.store import KINDS, HistoryStore
-from core.history.store.tables import ROW_GROUP, Tables
+from core.history.store.tables import Tables
 from core.progress import NoProgress, Progress
 from core.snapshot.record import (
     CLUSTER,
