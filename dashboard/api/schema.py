@@ -14,6 +14,7 @@ from core.operations.operation import Answer, Operation
 from core.table import Column
 
 TEXT: Final = {"type": "string"}
+INTEGER: Final = {"type": "integer"}
 _JSON_TYPES: Final[Mapping[pa.DataType, str]] = {
     pa.int64(): "integer",
     pa.float64(): "number",

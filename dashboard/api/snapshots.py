@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 from starlette.responses import Response
 
 from core.errors import InputError, UnknownNameError
+from core.history.queries.compared import compare
+from core.history.queries.load import LoadRequest, load_over, subject_id
+from core.history.store.reading import TimeRange
+from core.history.tiers.model import CLUSTER_KIND
 from core.request import Annotated, Request, param
 from core.snapshot.store import CachedSnapshot, load_manifest, read_table
+from core.units import datetime_to_ms
 from dashboard import services
 from dashboard.api.operations import (
     CLUSTER,
@@ -20,11 +25,12 @@ from dashboard.api.operations import (
     unchanged,
 )
 from dashboard.api.resource import ARROW, ROOT, Call, NoParameters, Resource, json_response, missing
-from dashboard.api.schema import TEXT, object_schema
+from dashboard.api.schema import INTEGER, TEXT, object_schema
 from dashboard.api.tables import MAX_ROWS, ROWS, check_rows, table_response
 from dashboard.cli import answers
 from dashboard.cli.history.moments import moment
 from dashboard.queries.snapshots import saved_snapshots
+from dashboard.services.fleet_days import facts_of, targets_of
 from dashboard.services.history import history
 from trimtab.bodies import ClusterJson, SnapshotJson
 
@@ -80,6 +86,32 @@ class HistoryRequest(Request, frozen=True, kw_only=True):
     start: Annotated[str, param("Start: ISO 8601 (UTC), or -2h for two hours ago")] = "-1h"
     end: Annotated[str, param("End: ISO 8601 (UTC), -2h or now")] = "now"
     columns: Annotated[tuple[str, ...], param("Only these columns. Repeatable")] = ()
+
+
+class LoadOverTimeRequest(Request, frozen=True, kw_only=True):
+    """Load of one object over time."""
+
+    kind: Annotated[
+        str, param("cluster, broker, bundle, namespace, tenant, node, table or partition")
+    ] = CLUSTER_KIND
+    name: Annotated[str, param("Name of the object; none for the cluster")] = ""
+    start: Annotated[str, param("Start: ISO 8601 (UTC), or -90d for 90 days ago")] = "-30d"
+    end: Annotated[str, param("End: ISO 8601 (UTC), -2h or now")] = "now"
+    by: Annotated[
+        Literal["", "minutes", "hours", "days"],
+        param("Records that answer; none: the coarsest that answer the range"),
+    ] = ""
+    compare: Annotated[
+        Literal["", "week", "month", "quarter"],
+        param("Compare with the same time a week, 28 or 91 days before"),
+    ] = ""
+
+
+class FleetDaysRequest(Request, frozen=True, kw_only=True):
+    """Facts of the clusters by day."""
+
+    start: Annotated[str, param("Start: ISO 8601 (UTC), or -30d for 30 days ago")] = "-30d"
+    end: Annotated[str, param("End: ISO 8601 (UTC), -2h or now")] = "now"
 
 
 _SNAPSHOT: Final = {"snapshot": "Id of the snapshot, or `latest`."}
@@ -150,6 +182,52 @@ def resources() -> Iterator[Resource]:
         request=HistoryRequest,
         names=CLUSTER,
         errors=(400, 404, 409, 502),
+        is_table=True,
+    )
+
+    yield Resource(
+        path="history/{cluster}/load",
+        name="load_over_time",
+        group=_GROUP,
+        summary="Return the load of one object over time, up to a year.",
+        details="From days, hours or minutes: `source` says which. `taken_at` is the start of the "
+        "period, ms. Of a measure, the column of its name is the mean, `_max` the maximum and "
+        "`_p95` the 95th percentile. `compared` has each measure now and before.",
+        answer={
+            "type": "object",
+            "properties": {
+                **dict.fromkeys(("cluster", "kind", "subject", "source"), TEXT),
+                "step_ms": INTEGER,
+                "from_finer": INTEGER,
+                "hours_not_rolled_up": INTEGER,
+                "compared": {"type": "object"},
+                "rows": ROWS,
+            },
+            "required": ["cluster", "kind", "subject", "source", "rows"],
+        },
+        respond=_load,
+        request=LoadOverTimeRequest,
+        names=CLUSTER,
+        errors=(400, 404, 409, 502),
+        is_table=True,
+    )
+
+    yield Resource(
+        path="fleet/days",
+        name="fleet_days",
+        group=_GROUP,
+        summary="Return deviation, moves and alerts of the clusters by day.",
+        details="`outside_minutes` is counted against the `target` of each cluster. "
+        "`unhealthy_minutes` are those with a firing critical alert. A day that was not recorded "
+        "has no row; null is unknown.",
+        answer={
+            "type": "object",
+            "properties": {"source": TEXT, "rows": ROWS},
+            "required": ["source", "rows"],
+        },
+        respond=_fleet_days,
+        request=FleetDaysRequest,
+        errors=(400, 502),
         is_table=True,
     )
 
@@ -250,3 +328,38 @@ def _history(call: Call, request: HistoryRequest) -> Response:
     problems = [str(one) for one in store.problems(cluster, kinds, start, end, is_deep=False)]
     body = {"cluster": cluster, "kind": request.kind, "problems": problems}
     return table_response(call, rows, body)
+
+
+def _load(call: Call, request: LoadOverTimeRequest) -> Response:
+    cluster = call.cluster.name
+    now = services.now()
+    start, end = moment(request.start, now), moment(request.end, now)
+    if end < start:
+        raise InputError("The range ends before it begins.", hint="Swap start and end.")
+    if (request.kind == CLUSTER_KIND) == bool(request.name):
+        raise InputError(
+            "Only a cluster has no name.", hint="Example: kind=tenant&name=acme, or kind=cluster."
+        )
+    store = history(call.config)
+    question = LoadRequest(
+        cluster=cluster,
+        kind=request.kind,
+        subject=subject_id(store, cluster, request.kind, request.name),
+        span=TimeRange(datetime_to_ms(start), datetime_to_ms(end)),
+        source=request.by or None,
+        is_whole=True,
+    )
+    if request.compare:
+        compared = compare(store, question, request.compare)
+        body = {**compared.now.as_json(), "compared": compared.as_json()}
+        return table_response(call, compared.now.rows, body)
+    found = load_over(store, question)
+    return table_response(call, found.rows, found.as_json())
+
+
+def _fleet_days(call: Call, request: FleetDaysRequest) -> Response:
+    now = services.now()
+    start, end = moment(request.start, now), moment(request.end, now)
+    targets = targets_of(call.config, [one.name for one in call.config.clusters])
+    rows = facts_of(call.config, history(call.config), targets, start, end)
+    return table_response(call, rows, {"source": "days"})

@@ -72,6 +72,16 @@ _RECORDED: Final[Mapping[str, CommandEntry]] = {
         "trimtab history trends sandbox --by minute --subject brokers",
         is_served=True,
     ),
+    "load": CommandEntry(
+        f"{_HISTORY}.load",
+        "Show the load of one object over time, up to a year.",
+        "trimtab history load sandbox tenant acme --from -90d --compare quarter",
+    ),
+    "fleet": CommandEntry(
+        f"{_HISTORY}.fleet",
+        "Show deviation, moves and alerts of all clusters by day.",
+        "trimtab history fleet --from -30d",
+    ),
     "flaps": CommandEntry(
         f"{_HISTORY}.analysis",
         "Show flapping bundles and moves without effect.",

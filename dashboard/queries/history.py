@@ -12,7 +12,9 @@ import pyarrow as pa
 
 from core.errors import SnapshotError
 from core.history.analysis.accuracy.accuracy import Agreement, agreement
+from core.history.queries.compared import LoadComparison, Shift, compare
 from core.history.queries.events import EventQueries
+from core.history.queries.load import LoadRequest, LoadSeries, load_over
 from core.history.queries.query import (
     Evenness,
     Grid,
@@ -273,6 +275,24 @@ def _period_load(query: HistoryQuery) -> PeriodLoad:
 
 period_load = cached(_period_load, max_entries=16)
 """Load and events of a period, for the timeline."""
+
+
+def _load(key: tuple[ClusterHistory, LoadRequest]) -> LoadSeries:
+    history, request = key
+    return load_over(history.store, request)
+
+
+load_of = cached(_load, max_entries=_MAX_ANSWERS)
+"""Load of one object over time, by history and question."""
+
+
+def _compared_load(key: tuple[ClusterHistory, LoadRequest, Shift]) -> LoadComparison:
+    history, request, shift = key
+    return compare(history.store, request, shift)
+
+
+compared_load = cached(_compared_load, max_entries=16)
+"""Load of one object next to the same time earlier."""
 
 
 # -- any past minute -------------------------------------------------------------------------------

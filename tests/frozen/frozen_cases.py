@@ -574,6 +574,11 @@ def _recorded() -> dict[str, list[str | Line]]:
                 "nowhere",
             ),
         ],
+        "history load": [
+            *("prod", "prod broker nosuch", "prod tenant", "prod cluster x", "prod --by weeks"),
+            *("prod --from -2h --compare week", "prod --compare year", "nowhere"),
+        ],
+        "history fleet": ["", "prod", "--from -2h", "nowhere"],
         "history flaps": [
             *("", "prod", "store", "prod --side 5 --settle 1", f"prod {bounds}"),
             *("prod --out {out}", "nowhere", "prod --settle 9 --side 5"),

@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from history_rows import CLUSTER, recorded, store_in
 from history_worlds import pulsar_minutes
-from pegasus_snapshots import generated
+from pegasus_minutes import pegasus_minutes
 
 from core.history.analysis.requests import RecordScope, TrendsRequest
 from core.history.analysis.trends.job import trends_here
@@ -17,8 +16,6 @@ from core.history.store.store import HistoryStore
 from core.history.tiers import pipeline
 from core.history.tiers.registry import tier_tables
 from core.progress import NoProgress
-from core.schemas.pegasus import PEGASUS_TABLES
-from core.snapshot.pegasus import PegasusSnapshot
 from core.units import datetime_to_ms
 
 SNAPSHOTS = pulsar_minutes(6, 12)
@@ -30,21 +27,6 @@ def store(tmp_path: Path) -> HistoryStore:
     store = store_in(tmp_path)
     recorded(store, SNAPSHOTS)
     return store
-
-
-def pegasus_minutes(seed: int, count: int) -> list[PegasusSnapshot]:
-    made = []
-    for minute in range(count):
-        taken_at = FIRST + timedelta(minutes=minute)
-        bare = generated(2, 4, 4, cluster=CLUSTER, taken_at=taken_at, seed=seed)
-        rates = [
-            {"app_id": app_id, "index": index, "get_rate": 2.0 + minute, "put_rate": 1.0}
-            for app_id in (1, 2)
-            for index in range(4)
-        ]
-        operations = pa.Table.from_pylist(rates, schema=PEGASUS_TABLES["operations"])
-        made.append(PegasusSnapshot.build(bare.manifest, {**bare.tables, "operations": operations}))
-    return made
 
 
 def roll_up(store: HistoryStore, moment: datetime = LAST) -> None:

@@ -118,7 +118,7 @@ class HistoryReader:
     def _answer(
         self, sql: str, kind: str, period: Period, values: dict[str, object]
     ) -> pa.Table | None:
-        connection = _database().cursor()
+        connection = database().cursor()
         parameters = dict(values) | {"first_ms": period.first_ms, "last_ms": period.last_ms}
         if is_local(self._store.location.uri):
             body = self._in_files(kind, period, parameters)
@@ -157,7 +157,7 @@ class HistoryReader:
 
 
 @lru_cache(maxsize=1)
-def _database() -> duckdb.DuckDBPyConnection:
+def database() -> duckdb.DuckDBPyConnection:
     """The database of the process: without tables, it caches file footers."""
     import duckdb  # noqa: PLC0415  # commands that ask nothing start fast
 

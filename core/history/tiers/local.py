@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from core.history.store.layout import EVENTS, HOUR_MS, MINUTES
 from core.history.store.reading import TimeRange, is_committed, where
-from core.history.tiers.model import SystemTiers
+from core.history.tiers.model import CLUSTER_KIND, SystemTiers
 from core.history.tiers.registry import DAYS, HOURS
-from core.history.tiers.sql import Dialect, day_query, hour_query, views
+from core.history.tiers.sql import Dialect, day_query, hour_query, minute_query, views
 from core.snapshot.record import CLUSTER, SEGMENT, TAKEN_AT, Kind
 
 if TYPE_CHECKING:
@@ -60,6 +61,64 @@ def hours_here(
     return ordered(pa.concat_tables(parts))
 
 
+def subject_hours(
+    store: HistoryStore,
+    cluster: str,
+    system: SystemTiers,
+    hours: Sequence[int],
+    kind: str,
+    name: str,
+) -> pa.Table:
+    """Return the hours of one subject and of the cluster, computed from minutes.
+
+    Args:
+        store: The history.
+        cluster: Its name.
+        system: Its system.
+        hours: Starts, ms.
+        kind: Of the subject.
+        name: Of the subject.
+    Returns:
+        Columns of :data:`core.history.tiers.registry.HOURS`.
+    Raises:
+        HistoryError: The minutes cannot be read.
+    """
+    rows, _ = _hours(store, cluster, system.narrowed(kind), hours, (kind, name))
+    return rows.filter(
+        ((pc.field("kind") == kind) & (pc.field("subject") == name))
+        | (pc.field("kind") == CLUSTER_KIND)
+    )
+
+
+def subject_minutes(
+    store: HistoryStore,
+    cluster: str,
+    system: SystemTiers,
+    hours: Sequence[int],
+    kind: str,
+    name: str,
+) -> pa.Table:
+    """Return the minutes of one subject, by time: ``taken_at`` and its measures.
+
+    Args:
+        store: The history.
+        cluster: Its name.
+        system: Its system.
+        hours: Starts of the hours that are read, ms.
+        kind: Of the subject.
+        name: Of the subject.
+    Raises:
+        HistoryError: The minutes cannot be read.
+    """
+    connection = _connected()
+    narrowed = system.narrowed(kind)
+    _prepare(connection, store, cluster, narrowed, hours, (kind, name))
+    subject = next(one for one in narrowed.everything if one.kind == kind)
+    rows = connection.sql(minute_query(subject), params={"name": name}).to_arrow_table()
+    connection.close()
+    return rows
+
+
 def days_here(cluster: str, system: SystemTiers, hours: pa.Table) -> pa.Table:
     """Return the days of a cluster from all of their hours.
 
@@ -79,23 +138,48 @@ def tier_columns(kind: Kind) -> pa.Schema:
 
 
 def _hours(
-    store: HistoryStore, cluster: str, system: SystemTiers, hours: Sequence[int]
+    store: HistoryStore,
+    cluster: str,
+    system: SystemTiers,
+    hours: Sequence[int],
+    only: tuple[str, str] | None = None,
 ) -> tuple[pa.Table, int]:
-    """Return the rows of some hours, and how many rows were read for them."""
+    """Return the rows of some hours, and how many rows were read for them.
+
+    Args:
+        only: Kind and name of the one subject that is needed, next to the servers.
+    """
     connection = _connected()
+    read = _prepare(connection, store, cluster, system, hours, only)
+    queries = [hour_query(system, one, DUCKDB) for one in system.everything]
+    return _rows(connection, HOURS, queries), read
+
+
+def _prepare(
+    connection: duckdb.DuckDBPyConnection,
+    store: HistoryStore,
+    cluster: str,
+    system: SystemTiers,
+    hours: Sequence[int],
+    only: tuple[str, str] | None,
+) -> int:
+    """Give a connection the relations that hours are made from; return how many rows were read."""
     read = 0
-    for name, rows in _sources(store, cluster, system, hours):
+    for name, rows in _sources(store, cluster, system, hours, only):
         connection.register(name, rows)
         read += rows.num_rows
     for name, sql in views(system, DUCKDB):
         form = "VIEW" if name.startswith("tier_spans") else "TABLE"
         connection.execute(f"CREATE TEMP {form} {name} AS {sql}")
-    queries = [hour_query(system, one, DUCKDB) for one in system.everything]
-    return _rows(connection, HOURS, queries), read
+    return read
 
 
 def _sources(
-    store: HistoryStore, cluster: str, system: SystemTiers, hours: Sequence[int]
+    store: HistoryStore,
+    cluster: str,
+    system: SystemTiers,
+    hours: Sequence[int],
+    only: tuple[str, str] | None,
 ) -> Iterator[tuple[str, pa.Table]]:
     span = TimeRange(min(hours), max(hours) + HOUR_MS - 1)
     starts = ", ".join(str(one) for one in hours)
@@ -107,12 +191,20 @@ def _sources(
     events = store.tables.scan(EVENTS, columns, of_hours)
     events = events.filter(pa.array(is_committed(events, minutes)))
     yield "tier_events", _named(events, cluster)
+    members = "" if only is None else _members(system, *only)
     for subject in system.subjects:
         if subject.rows:
             kind = store.tables.kinds.of(subject.rows)
             books = (TAKEN_AT, SEGMENT, "gone", "copy")
-            rows = store.tables.scan(kind, [*books, *subject.columns], of_hours)
+            is_limited = members and not subject.is_server
+            predicate = f"{of_hours} AND {members}" if is_limited else of_hours
+            rows = store.tables.scan(kind, [*books, *subject.columns], predicate)
             yield f"tier_rows_{subject.rows}", _named(rows, cluster)
+
+
+def _members(system: SystemTiers, kind: str, name: str) -> str:
+    subject = next(one for one in system.everything if one.kind == kind)
+    return subject.members(name)
 
 
 def _named(rows: pa.Table, cluster: str) -> pa.Table:

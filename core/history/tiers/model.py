@@ -6,13 +6,19 @@ the order of rows and every engine returns the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
 
 from core.snapshot.record import Kind
+
+
+def _all_rows(name: str) -> str:
+    del name  # of servers all rows are read: they share a minute's mean
+    return ""
+
 
 BIN_BITS: Final = 4
 """Bits of a value that its bin keeps after the leading one: 16 bins an octave."""
@@ -87,6 +93,8 @@ class TierSubject:
         where: SQL over a row: which ones count; empty: all.
         of: The subjects that it sums up, where it has no rows.
         is_server: It carries the others; it has a time outside the band.
+        members: Returns SQL over a row of the history: those that one subject is made of, by its
+            name; empty: all are read.
     """
 
     kind: str
@@ -98,6 +106,7 @@ class TierSubject:
     where: str = ""
     of: str = ""
     is_server: bool = False
+    members: Callable[[str], str] = _all_rows
 
     @property
     def has_band(self) -> bool:
@@ -154,6 +163,12 @@ class SystemTiers:
     def everything(self) -> tuple[TierSubject, ...]:
         """Its subjects and the cluster."""
         return (*self.subjects, self.fleet)
+
+    def narrowed(self, kind: str) -> SystemTiers:
+        """Return the tiers of one kind of subject, with the servers and what it sums up."""
+        of = next((one.of for one in self.subjects if one.kind == kind), "")
+        kinds = {kind, of, self.server.kind}
+        return replace(self, subjects=tuple(one for one in self.subjects if one.kind in kinds))
 
 
 def number(*columns: str) -> str:

@@ -31,6 +31,20 @@ def _moves(key: str) -> tuple[EventCount, ...]:
     )
 
 
+def _number(text: str) -> int:
+    """Return a part of a subject's name, -1 (which none has) where it is no number."""
+    return int(text) if text.isdecimal() else -1
+
+
+def _partition(name: str) -> str:
+    table, _, index = name.partition(".")
+    return f'app_id = {_number(table)} AND "index" = {_number(index)}'
+
+
+def _partitions_of(name: str) -> str:
+    return f"app_id = {_number(name)}"
+
+
 _OF_PARTITIONS: Final = _rates(_PARTITION_READS, _PARTITION_WRITES)
 
 PEGASUS_TIERS: Final = SystemTiers(
@@ -65,6 +79,7 @@ PEGASUS_TIERS: Final = SystemTiers(
             key="concat(CAST(app_id AS VARCHAR(20)), '.', CAST(\"index\" AS VARCHAR(20)))",
             measures=_OF_PARTITIONS,
             counts=_moves("subject"),
+            members=_partition,
         ),
         TierSubject(
             kind="table",
@@ -72,6 +87,7 @@ PEGASUS_TIERS: Final = SystemTiers(
             key="split_part(subject, '.', 1)",
             measures=(*_OF_PARTITIONS, Measure("partitions", scale=1)),
             counts=_moves("split_part(subject, '.', 1)"),
+            members=_partitions_of,
         ),
     ),
     flow="request_rate",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from core.history.store.layout import quoted
 from core.history.tiers.model import EventCount, Measure, SystemTiers, TierSubject, largest, number
 
 _NAMESPACE: Final = "regexp_replace(subject, '/[^/]*$', '')"
@@ -38,6 +39,14 @@ def _moves(key: str) -> tuple[EventCount, ...]:
     )
 
 
+def _bundle(name: str) -> str:
+    return f"bundle = {quoted(name)}"
+
+
+def _bundles_below(name: str) -> str:
+    return f"bundle >= {quoted(f'{name}/')} AND bundle < {quoted(f'{name}0')}"  # 0 follows /
+
+
 PULSAR_TIERS: Final = SystemTiers(
     system="pulsar",
     subjects=(
@@ -66,6 +75,7 @@ PULSAR_TIERS: Final = SystemTiers(
             key="bundle",
             measures=_FLOWS,
             counts=_moves("subject"),
+            members=_bundle,
         ),
         *(
             TierSubject(
@@ -74,6 +84,7 @@ PULSAR_TIERS: Final = SystemTiers(
                 key=key,
                 measures=(*_FLOWS, Measure("bundles", scale=1)),
                 counts=_moves(key),
+                members=_bundles_below,
             )
             for kind, key in (("namespace", _NAMESPACE), ("tenant", _TENANT))
         ),

@@ -223,6 +223,20 @@ def hour_query(system: SystemTiers, subject: TierSubject, dialect: Dialect) -> s
     return _finished(subject, dialect, partial, bins, counts, "tier_recorded", 60)
 
 
+def minute_query(subject: TierSubject) -> str:
+    """Return the query of the minutes of ``$name``, over the relations of :func:`views`.
+
+    For DuckDB only: a question about minutes is about one subject.
+    """
+    loads = ", ".join(
+        f"CAST({one.name} AS DOUBLE) / {one.scale}e0 AS {one.name}" for one in subject.measures
+    )
+    return (
+        f"SELECT minute AS taken_at, {loads} FROM tier_samples_{subject.kind} "  # noqa: S608  # names of ours
+        "WHERE subject = $name ORDER BY minute"
+    )
+
+
 _ONE: Final = "CAST(1 AS BIGINT)"
 _EXPONENT: Final = (
     f"CASE WHEN ({_ONE} << guess) > v AND guess > {BIN_BITS} THEN guess - 1 "

@@ -13,7 +13,7 @@ from core.errors import OpsError, SnapshotError
 from core.findings.starts import with_starts
 from core.fleet_views import clusters_of
 from dashboard import services
-from dashboard.app_pages.fleet import model, view
+from dashboard.app_pages.fleet import days, model, view
 from dashboard.app_pages.fleet.system import FleetPageSystem
 from dashboard.components import figures, findings, first_steps, fleet_views, frame, words
 from dashboard.components.activity import acting_of
@@ -77,6 +77,28 @@ def listed_of(cluster: Cluster, row: model.FleetRow) -> list[FindingRow]:
     return listed(cluster.name, found, system.finding_links)
 
 
+def draw_now() -> None:
+    """Draw the clusters, their findings and what happened last."""
+    view.clusters(rows, {one.name: part_of(one).overview for one in page.config.clusters})
+    in_view = {page.choice.cluster.name, *(row.cluster for row in rows)}
+    no_snapshots(
+        page.config, page.choice, [one for one in unread if one in in_view], is_answer=False
+    )
+    left, right = frame.columns([0.75, 0.25], key="fleet")
+    with right:
+        panel = st.container()
+        view.activity(rows, known_runs or ())
+    with left:
+        findings.show(
+            [one for row in rows for one in listed_of(by_name[row.cluster], row)],
+            key="fleet",
+            moment=page.now,
+            title="Findings",
+            panel=panel,
+            scope=model.scope_words(rows),
+        )
+
+
 known_alerts: Mapping[str, int] | None
 try:
     known_alerts = alerts.counts(page.config)
@@ -114,19 +136,12 @@ figures.key_figures(
     model.key_figures(rows, known_runs, known_alerts, page.now),
     key="fleet",
 )
-view.clusters(rows, {one.name: part_of(one).overview for one in page.config.clusters})
-in_view = {page.choice.cluster.name, *(row.cluster for row in rows)}
-no_snapshots(page.config, page.choice, [one for one in unread if one in in_view], is_answer=False)
-left, right = frame.columns([0.75, 0.25], key="fleet")
-with right:
-    panel = st.container()
-    view.activity(rows, known_runs or ())
-with left:
-    findings.show(
-        [one for row in rows for one in listed_of(by_name[row.cluster], row)],
-        key="fleet",
-        moment=page.now,
-        title="Findings",
-        panel=panel,
-        scope=model.scope_words(rows),
-    )
+now_tab, days_tab = st.tabs(
+    ["Now", "By day"], key="fleet_tab", on_change="rerun", bind="query-params"
+)
+if days_tab.open:
+    with days_tab:
+        days.draw(page.config, [row.cluster for row in rows], page.now)
+if now_tab.open:
+    with now_tab:
+        draw_now()

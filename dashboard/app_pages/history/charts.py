@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import plotly.graph_objects as go
@@ -15,6 +15,9 @@ from plotly.subplots import make_subplots
 from dashboard.charts.once import drawn_once
 from dashboard.charts.scale import Unit, scale_of, texts_of
 from dashboard.charts.template import ACCENT, FAINT, LINE, NEAR, NEUTRAL, SERIES, styled
+
+if TYPE_CHECKING:
+    from core.history.queries.profile import Profile
 
 # -- load and events on one time axis --------------------------------------------------------------
 
@@ -340,4 +343,41 @@ def moves_by_time(data: MovesByTime) -> go.Figure:
         tickformat=span_format(data.start, data.end),
         title_text="UTC",
     )
+    return figure
+
+
+_WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+def weekly_profile(profile: Profile, unit: Unit) -> go.Figure:
+    """Return the heatmap of a profile: weekday by hour of the day; grey: not recorded."""
+    scale = scale_of(unit)
+    figure = go.Figure(
+        go.Heatmap(
+            x=[f"{hour:02}" for hour in range(24)],
+            y=list(_WEEKDAYS),
+            z=(profile.level * scale.factor).astype(np.float32),
+            customdata=np.dstack([profile.spread * scale.factor, profile.weeks]),
+            hovertemplate="%{y} %{x}:00 UTC<br><b>"
+            + scale.hover("z")
+            + "</b><br>spread "
+            + scale.hover("customdata[0]")
+            + "<br>weeks %{customdata[1]}<extra></extra>",
+            coloraxis="coloraxis",
+            hoverongaps=False,
+            xgap=1,
+            ygap=1,
+        )
+    )
+    styled(figure, height=230)
+    figure.update_layout(
+        coloraxis={
+            "colorbar": {"thickness": 8, "outlinewidth": 0, "ticksuffix": scale.suffix},
+            "cmin": 0,
+            "cmax": scale.end_of(profile.level),
+        },
+        margin={"r": 4},
+    )
+    figure.update_yaxes(autorange="reversed", type="category")
+    figure.update_xaxes(type="category")
     return figure

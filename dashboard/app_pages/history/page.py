@@ -12,6 +12,7 @@ from core.history.queries.query import servers_of
 from core.units import datetime_to_ms
 from dashboard import services, state
 from dashboard.app_pages.history import minute, model, states, view
+from dashboard.app_pages.history.long_term import draw_long_term
 from dashboard.app_pages.history.system import HistorySystem
 from dashboard.app_pages.history.timeline import (
     draw_timeline,
@@ -79,6 +80,7 @@ DRAWN: dict[str, Callable[[], None]] = {
     model.MINUTE: lambda: minute.draw_minute(config, choice, query, system, measure, shown, looked),
     model.MOVES: lambda: view.draw_moves(query, system, shown, minute_s),
     model.SERIES: lambda: view.draw_series(query, system, shown),
+    model.LONG_TERM: lambda: draw_long_term(history, newest),
     model.PREDICTIONS: lambda: view.draw_predictions(config, query, system),
 }
 tabs = st.tabs(list(DRAWN), key=state.VIEW, on_change="rerun", bind="query-params")
