@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from core.actions.events import ExternalMove, RunMeasured
 from core.actions.model import Refusal, RunId
@@ -214,6 +214,17 @@ class System(Protocol[S_contra]):
         Args:
             start: A snapshot of when it began.
             snapshot: A fresh one.
+        """
+        ...
+
+    def after_run(self, view: RunView, snapshot: S_contra, start: S_contra | None) -> Any:
+        """Return the snapshot on which the undo of a run is previewed.
+
+        Load that servers have not reported since the run is predicted there.
+
+        Args:
+            snapshot: A fresh one.
+            start: A snapshot of when the run began; ``None`` if there is none.
         """
         ...
 

@@ -21,6 +21,7 @@ from core.plan.model import Plan
 from core.pulsar.gauges import gauges
 from core.pulsar.isolation import parse_failure_domains
 from core.pulsar.measures import DEFAULT_TARGET, measure
+from core.pulsar.plan.after_run import load_after_run
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.edit import PlanContext
 from core.pulsar.plan.external_changes import by_lost_broker, external_changes
@@ -152,6 +153,12 @@ class PulsarSystem:
     def count_moved(self, view: RunView, start: PulsarSnapshot, snapshot: PulsarSnapshot) -> int:
         """Return the number of bundles moved by others since the run began."""
         return len(moved_since(view, start, snapshot))
+
+    def after_run(
+        self, view: RunView, snapshot: PulsarSnapshot, start: PulsarSnapshot | None
+    ) -> PulsarSnapshot:
+        """Return the snapshot with the load that the run left."""
+        return load_after_run(view, snapshot, start).snapshot
 
     def undo(
         self,

@@ -162,6 +162,16 @@ class PulsarSnapshot:
         }
         return PulsarSnapshot(self.manifest, {**self.tables, **fitting})
 
+    def with_predicted(self, tables: Mapping[str, pa.Table]) -> PulsarSnapshot:
+        """Return the snapshot with predicted tables; it keeps the id of the one that was read.
+
+        Raises:
+            SchemaError: A table does not fit its declared schema.
+        """
+        found = self.with_tables(tables)
+        vars(found)["snapshot_id"] = self.snapshot_id
+        return found
+
     @property
     def brokers(self) -> pa.Table:
         """Table of :data:`core.schemas.pulsar.BROKERS`."""

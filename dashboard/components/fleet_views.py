@@ -28,7 +28,7 @@ _KEYS: Final = {"group": state.GROUP, "tag": _TAG, "contains": state.CONTAINS, "
 """Field of a view to the parameter in the address."""
 
 _SORT_WORDS: Final[dict[str, str]] = {
-    "": "Sort: configured",
+    "": "Sort: urgency",
     **{one: f"Sort: {one}" for one in SORTS if one},
 }
 MIN_CLUSTERS: Final = 4

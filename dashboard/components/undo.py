@@ -27,6 +27,11 @@ _LOOK_EVERY_S: Final = 2.0
 Counter = Callable[[UndoRequest], int]
 
 
+def summary_of(view: RunView) -> str:
+    """Return when, by whom and why a run was requested, and its state."""
+    return f"{clock(view.requested_at)} · {view.requested_by} · {view.state} · {view.reason}"
+
+
 def is_too_early(page: AnyPage, view: RunView) -> bool:
     """Return whether the snapshot is from before the run ended; then wait for the next one."""
     ended = view.ended_at

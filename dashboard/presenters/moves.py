@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from core.history.analysis.flaps.flaps import returned_rows
 from core.units import pluralize
 from dashboard.presenters.moments import span_words
 
@@ -95,15 +96,17 @@ def moves_frame(moves: Sequence[ObservedMove]) -> pd.DataFrame:
 
 
 def returning(moves: Sequence[ObservedMove]) -> list[ObservedMove]:
-    """Return the moves that brought a bundle back to a broker it had left before."""
-    left: dict[str, set[str]] = {}
-    back = []
-    for move in moves:
-        if move.to_broker is not None and move.to_broker in left.get(move.bundle, set()):
-            back.append(move)
-        if move.from_broker is not None:
-            left.setdefault(move.bundle, set()).add(move.from_broker)
-    return back
+    """Return the moves that brought a bundle back to a broker it had left before.
+
+    Args:
+        moves: Oldest first.
+    """
+    rows = returned_rows(
+        [move.bundle for move in moves],
+        [move.from_broker for move in moves],
+        [move.to_broker for move in moves],
+    )
+    return [moves[row] for row in rows]
 
 
 def moves_sentence(moves: Sequence[ObservedMove], minutes: float, place: str = "broker") -> str:

@@ -761,7 +761,7 @@ def inverse_plan(
         start=start,
         max_moves=max_moves_back(cluster, view) if with_moves else 0,
     )
-    return plan, system.preview(snapshot, plan)
+    return plan, system.preview(system.after_run(view, snapshot, start), plan)
 
 
 def load_saved(config: TrimtabConfig, cluster: str, saved: CachedSnapshot) -> Storable | None:

@@ -303,6 +303,9 @@ class QueueSystem:
     def count_moved(self, view, start, snapshot) -> int:
         return 0
 
+    def after_run(self, view, snapshot, start):
+        return snapshot
+
     def undo(
         self, view, snapshot, *, now, exclusions=frozenset(), reason="", start=None, max_moves=0
     ) -> Plan:

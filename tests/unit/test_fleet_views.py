@@ -4,23 +4,33 @@ from __future__ import annotations
 
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from connectors.config.model import TrimtabConfig
 from connectors.journal.fleet_views import VIEWS, FleetViewStore
 from connectors.journal.journal import SqlJournal
 from core.access import Identity
+from core.alerts.model import Limits
 from core.errors import InputError, UnknownNameError
+from core.findings.finding import SEVERITIES, Finding
+from core.findings.verdict import Verdict
 from core.fleet_views import MAX_VIEWS, FleetView, clusters_of
+from core.history.analysis.flaps.flaps import flaps_of
+from core.history.analysis.requests import FlapsRequest
+from core.history.analysis.trends.trends import NO_MINUTES
+from core.units import datetime_to_ms
 from dashboard.app_pages.fleet.model import FleetRow, in_order, key_figures
 from dashboard.cli.main import run
 from dashboard.components import tables
 from dashboard.presenters.fleet import ActionStatus
-from dashboard.presenters.moves import ObservedMove
+from dashboard.presenters.moves import ObservedMove, returning
 from dashboard.services import fleet_views
+from dashboard.services.alerts import _flap_count
 
 ANN, BEN = (Identity(name=name, source="users") for name in ("ann", "ben"))
 CLUSTERS = (("pay-eu", "eu", ["gold"]), ("pay-us", "us", ["gold"]), ("log-eu", "eu", []))
@@ -61,7 +71,31 @@ def test_unknown_numbers_are_last_in_every_order() -> None:
     ]
     assert [one.cluster for one in in_order(rows, "deviation")] == ["b", "a", "c"]
     assert [one.cluster for one in in_order(rows, "group")] == ["a", "b", "c"]
-    assert [one.cluster for one in in_order(rows, "")] == ["b", "c", "a"]
+    assert [one.cluster for one in in_order(rows, "")] == ["b", "c", "a"], "none has a verdict"
+
+
+def test_the_cluster_to_look_at_first_is_first() -> None:
+    def row(name: str, severities: str = "", **more: Any) -> FleetRow:
+        found = tuple(
+            Finding(code=str(at), title="", sentence="", severity=SEVERITIES["ew".index(letter)])
+            for at, letter in enumerate(severities)
+        )
+        verdict = Verdict(findings=found, areas=())
+        acting = ActionStatus(access="", run="")
+        return FleetRow(cluster=name, acting=acting, verdict=verdict, target_ratio=0.2, **more)
+
+    rows = [
+        row("healthy"),
+        FleetRow(cluster="no snapshot", acting=ActionStatus(access="", run="")),
+        row("near", "w", deviation_ratio=0.3),
+        row("far", "w", deviation_ratio=-0.9),
+        row("one error", "ew"),
+        row("two errors", "ee"),
+        row("firing", "w", alerts=1),
+    ]
+    assert [one.cluster for one in in_order(rows, "")] == [
+        *("two errors", "one error", "firing", "far", "near", "no snapshot", "healthy"),
+    ]
 
 
 def test_views_belong_to_one_person_and_are_limited(config: TrimtabConfig) -> None:
@@ -127,33 +161,65 @@ def test_max_deviation_is_the_largest_outside_a_target_not_the_most_times_over_o
     assert shown(calm)[1].endswith("· c")
 
 
-def test_a_bundle_that_an_undo_moved_back_did_not_return_by_itself() -> None:
+BUNDLE = "a/b/0x0_0x8"
+PATHS = {
+    "undo": ["b1", "b2", "b1"],
+    "longer way back": ["b1", "b2", "b3", "b1"],
+    "twice": ["b1", "b2", "b1", "b2"],
+    "in two halves": ["b1", "b2", None, "b1"],
+    "unassigned, same broker": ["b1", None, "b1"],
+    "onwards": ["b1", "b2", "b3"],
+}
+RETURNED = {"undo": 1, "longer way back": 1, "twice": 2, "in two halves": 1}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_page_command_and_alert_counts_the_same_returns(path: str) -> None:
     now = datetime.now(UTC)
-    bundle = "a/b/0x0_0x8"
-    there, back = (
-        ObservedMove(seen_at=at, bundle=bundle, from_broker=source, to_broker=to)
-        for at, source, to in (
-            (now - timedelta(minutes=9), "b1", "b2"),
-            (now - timedelta(minutes=4), "b2", "b1"),
+    moves = [
+        ObservedMove(
+            seen_at=now - timedelta(minutes=50 - at), bundle=BUNDLE, from_broker=old, to_broker=new
         )
+        for at, (old, new) in enumerate(pairwise(PATHS[path]))
+    ]
+    row = FleetRow(cluster="p", acting=ActionStatus(access="", run=""), moves=moves)
+    events = pa.table(
+        {
+            "taken_at": [datetime_to_ms(one.seen_at) for one in moves],
+            "kind": ["move"] * len(moves),
+            "subject": [BUNDLE] * len(moves),
+            "before": [one.from_broker for one in moves],
+            "after": [one.to_broker for one in moves],
+            "by": ["cluster", *["trimtab"] * (len(moves) - 1)],
+            "run_id": ["r-1"] * len(moves),
+        }
     )
-    acting = ActionStatus(access="", run="")
-    row = FleetRow(cluster="p", acting=acting, moves=(there, back))
+    fleet = next(
+        one for one in key_figures([row], None, None, now) if one.label == "Moves, last hour"
+    )
+    found = {
+        "fleet": fleet.note,
+        "bundle and broker pages": f"{len(returning(moves))} returned",
+        "history": f"{flaps_of(events, NO_MINUTES, FlapsRequest())['flaps'].num_rows} returned",
+        "alerts": f"{_flap_count(events)} returned",
+    }
+    assert set(found.values()) == {f"{RETURNED.get(path, 0)} returned"}, found
 
-    def returned(*runs: object) -> str:
-        figures = key_figures([row], runs, None, now)  # type: ignore[arg-type]
-        return next(one.note for one in figures if one.label == "Moves, last hour")
 
-    def undo(minutes: int, undoes: str | None = "r-1") -> SimpleNamespace:
-        start = now - timedelta(minutes=minutes)
-        steps = [SimpleNamespace(step=SimpleNamespace(subject=bundle))]
-        times = {"requested_at": start, "ended_at": start + timedelta(minutes=1)}
-        return SimpleNamespace(cluster="p", undoes=undoes, steps=steps, is_ended=True, **times)
+def test_returns_warn_from_the_limit_of_the_alert_on() -> None:
+    now = datetime.now(UTC)
+    moves = [
+        ObservedMove(seen_at=now, bundle=f"a/b/{at}", from_broker=old, to_broker=new)
+        for old, new in (("b1", "b2"), ("b2", "b1"))
+        for at in range(3)
+    ]
+    row = FleetRow(cluster="p", acting=ActionStatus(access="", run=""), moves=moves)
 
-    assert returned() == "1 returned"
-    assert returned(undo(5)) == "0 returned"
-    assert returned(undo(5, undoes=None)) == "1 returned"
-    assert returned(undo(30)) == "1 returned"
+    def status(limit: int) -> str:
+        figures = key_figures([row], None, None, now, Limits(returned_per_hour=limit))
+        return next(one.status for one in figures if one.label == "Moves, last hour")
+
+    assert (status(2), status(3)) == ("warning", ""), "as the alert fires"
 
 
 def test_a_table_that_scrolls_shows_half_of_its_next_row() -> None:

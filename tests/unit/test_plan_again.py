@@ -16,13 +16,17 @@ from core.actions.runs import RunView, fold
 from core.errors import InputError, PlanConflictError, UnknownNameError
 from core.plan.codec import dump_plan, load_plan
 from core.plan.model import Plan
+from core.pulsar.measures import measure
+from core.pulsar.plan.after_run import load_after_run
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.edit import PlanContext, dropped, retargeted
 from core.pulsar.plan.policy.state import with_policies as set_policies
+from core.pulsar.plan.preview import preview_plan
 from core.pulsar.plan.undo import undo_plan
 from core.pulsar.plan.verify import recheck
 from core.pulsar.steps.policy import SetPolicy
 from core.pulsar.steps.unload import MIN_PROBABILITY
+from core.schemas.pulsar import RATES
 from core.snapshot import PulsarSnapshot
 from core.systems import STEPS
 
@@ -242,6 +246,85 @@ def test_undoing_brings_back_what_was_done_last_step_first(moved, hot) -> None:
     assert plan.complete
     assert plan.reason == f"Undoes run {RUN}: too hot"
     assert load_plan(dump_plan(plan), STEPS) == plan
+
+
+def reports(
+    view: RunView, snapshot: PulsarSnapshot, seconds: float, *brokers: str
+) -> PulsarSnapshot:
+    """Return the snapshot with load reports so long after the last step of the run."""
+    last = max(step.ended_at for step in view.steps if step.ended_at)
+    at = int((last + timedelta(seconds=seconds)).timestamp() * 1000)
+    return edited(snapshot, "brokers", {broker: {"reported_at": at} for broker in brokers})
+
+
+def traffic(snapshot: PulsarSnapshot) -> dict[str, float]:
+    rows = snapshot.brokers.to_pylist()
+    return {
+        one["broker"]: one["msg_throughput_in"] + one["msg_throughput_out"]
+        for one in rows
+        if one["msg_throughput_in"] is not None
+    }
+
+
+def test_load_that_is_not_reported_since_the_run_is_predicted(moved, fleet, hot) -> None:
+    view, after = moved
+    early = reports(view, after, -30, HOT, COOL, IDLE)
+    plan = undo_plan(view, plan_context(early), start=fleet)
+    found = load_after_run(view, early, fleet)
+    assert set(found.brokers) == {HOT, COOL, IDLE}
+    before, now = traffic(early), traffic(found.snapshot)
+    amounts = {row["bundle"]: row for row in fleet.bundles.to_pylist()}
+    carried = [
+        amounts[name]["msg_throughput_in"] + amounts[name]["msg_throughput_out"] for name in hot[:2]
+    ]
+    assert now[IDLE] == pytest.approx(before[IDLE] + carried[0])
+    assert now[COOL] == pytest.approx(before[COOL] + carried[1])
+    assert now[HOT] == pytest.approx(before[HOT] - sum(carried))
+    assert "load_predicted" in codes(plan)
+    assert plan.snapshot_id == early.snapshot_id, "that was read"
+    assert plan.complete, "what is predicted is still undone"
+    # before and after the undo: the way back of the same load
+    shown = preview_plan(found.snapshot, plan).before_after.to_pylist()
+    hottest = next(row for row in shown if row["broker"] == HOT)
+    assert hottest["throughput_bytes_per_s_before"] == pytest.approx(now[HOT])
+    assert hottest["throughput_bytes_per_s_after"] == pytest.approx(before[HOT])
+    assert plan.expected.throughput_deviation_before == pytest.approx(
+        measure(found.snapshot).throughput.max_deviation_ratio
+    )
+
+
+def test_load_that_is_reported_since_the_run_counts_as_it_is(moved, fleet) -> None:
+    view, after = moved
+    late = reports(view, after, 60, HOT, COOL, IDLE)
+    assert load_after_run(view, late, fleet).snapshot is late
+    assert "load_predicted" not in codes(undo_plan(view, plan_context(late), start=fleet))
+    half = reports(view, late, -30, IDLE)
+    found = load_after_run(view, half, fleet)
+    assert found.brokers == (IDLE,)
+    assert traffic(found.snapshot)[HOT] == traffic(half)[HOT]
+    assert traffic(found.snapshot)[IDLE] > traffic(half)[IDLE]
+
+
+def test_load_of_a_bundle_that_no_report_has_is_that_of_the_start(moved, fleet, hot) -> None:
+    view, after = moved
+    early = reports(view, after, -30, HOT, COOL, IDLE)
+    unreported = edited(
+        early,
+        "bundles",
+        {hot[0]: {"reported_by": None, **dict.fromkeys(RATES)}},
+    )
+    with_start = load_after_run(view, unreported, fleet)
+    assert traffic(with_start.snapshot)[IDLE] == pytest.approx(
+        traffic(load_after_run(view, early).snapshot)[IDLE]
+    )
+
+
+def test_an_undo_proposes_no_other_destination_that_it_cannot_take(moved, fleet) -> None:
+    view, after = moved
+    full = edited(after, "brokers", {HOT: {"cpu_usage": 4_000.0, "cpu_ratio": 1.0}})
+    plan = undo_plan(view, plan_context(full))
+    [found] = [item for item in plan.diagnostics if item.code == "destination_overloaded"]
+    assert found.hint == ""
 
 
 def test_what_somebody_moved_since_stays(moved, hot) -> None:

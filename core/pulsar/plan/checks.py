@@ -178,7 +178,7 @@ def check_destination(
             destination,
             f"{destination} is already at {format_ratio(usage)}, above the overload "
             f"limit of {format_ratio(limit)}.",
-            "Choose a less busy broker.",
+            "" if was_live else "Choose a less busy broker.",  # an undo has no other one
         )
     if basis.snapshot.manifest.load_manager == "modular":
         yield Diagnostic(

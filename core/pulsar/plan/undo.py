@@ -28,6 +28,7 @@ from core.plan.model import (
     sealed,
 )
 from core.plan.options import PlanOptions, in_order
+from core.pulsar.plan.after_run import load_after_run
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.checks import Basis
 from core.pulsar.plan.edit import PlanContext, with_findings
@@ -72,6 +73,8 @@ def undo_plan(
     """
     check_undo(view, context.snapshot.manifest.cluster)
     reason = reason or reason_of_undo(view)
+    load = load_after_run(view, context.snapshot, start)
+    context = replace(context, snapshot=load.snapshot)
     settings = effective_settings(context.snapshot)
     basis = Basis(
         snapshot=context.snapshot,
@@ -90,7 +93,7 @@ def undo_plan(
         found += placed
     plan = _plan_of(back, context, view, reason)
     is_complete = not any(item.severity == "warning" for item in [*found, *stays])
-    return with_findings(plan, [*found, *stays], is_complete=is_complete)
+    return with_findings(plan, [*load.findings, *found, *stays], is_complete=is_complete)
 
 
 def _nothing_left(

@@ -43,8 +43,6 @@ HIGH_USAGE: Final = 0.85
 
 _DAY: Final = timedelta(days=1)
 _MAX_EVENTS: Final = 12
-_SEEN_WITHIN: Final = timedelta(minutes=2)
-"""After the end of a run a snapshot has its moves."""
 _NEWS: Final = timedelta(hours=1)
 
 
@@ -149,7 +147,8 @@ def in_order(rows: Sequence[FleetRow], sort: Sort) -> list[FleetRow]:
 
     Args:
         rows: In the order of the configuration.
-        sort: By name and group ascending, by numbers and states the worst first.
+        sort: By name and group ascending, by numbers and states the worst first; without one by
+            urgency: state, number of errors, firing alerts, then times the target.
     """
 
     def worst(value: float | None) -> float:
@@ -161,8 +160,16 @@ def in_order(rows: Sequence[FleetRow], sort: Sort) -> list[FleetRow]:
         "deviation": lambda one: worst(one.deviation_ratio),
         "usage": lambda one: worst(one.usage_ratio),
         "state": lambda one: _WORST_FIRST.index(one.state),
+        "": _urgency,
     }
-    return sorted(rows, key=keys[sort]) if sort else list(rows)
+    return sorted(rows, key=keys[sort])
+
+
+def _urgency(row: FleetRow) -> tuple[int, int, int, float]:
+    """Sort key: the cluster to look at first."""
+    errors = count_by_severity(row.findings)["error"]
+    excess = abs(row.deviation_ratio or 0.0) / row.target_ratio if row.target_ratio else 0.0
+    return (_WORST_FIRST.index(row.state), -errors, -row.alerts, -excess)
 
 
 _WORST_FIRST: Final = ("bad", "attention", "unknown", None, "ok")
@@ -223,6 +230,7 @@ def key_figures(
     runs: Sequence[RunView] | None,
     alerts: Mapping[str, int] | None,
     now: datetime,
+    limits: Limits | None = None,
 ) -> list[KeyFigure]:
     """Return the seven figures over every cluster.
 
@@ -231,26 +239,29 @@ def key_figures(
         runs: The latest ones; ``None``: the journal cannot be read.
         alerts: How many are in each state; ``None``: they cannot be read.
         now: The present moment.
+        limits: Of the alerts; ``None`` for the defaults.
     """
+    limits = limits or Limits()
     return [
         _healthy(rows),
         _deviation(rows),
         _usage(rows),
         _traffic(rows),
-        _moves(rows, runs or (), now),
+        _moves(rows, limits.returned_per_hour),
         _runs(runs, now),
-        _alerts(alerts, rows, now),
+        _alerts(alerts, rows, now - timedelta(minutes=limits.stale_min)),
     ]
 
 
-def _alerts(counts: Mapping[str, int] | None, rows: Sequence[FleetRow], now: datetime) -> KeyFigure:
+def _alerts(
+    counts: Mapping[str, int] | None, rows: Sequence[FleetRow], stale: datetime
+) -> KeyFigure:
     """Return the number of firing alerts; "unknown" if none are evaluated."""
     if counts is None:
         return KeyFigure(label="Alerts", value="unknown", status="unknown")
     firing = counts["firing"]
     quiet = f", {counts['silenced']} silenced" if counts["silenced"] else ""
-    late = timedelta(minutes=Limits().stale_min)
-    unread = sum(row.taken_at is None or now - row.taken_at > late for row in rows)
+    unread = sum(row.taken_at is None or row.taken_at < stale for row in rows)
     note = f"firing{quiet}" if firing or quiet else "0 firing"
     status: Status = "ok"
     if unread and not firing:
@@ -332,27 +343,16 @@ def _traffic(rows: Sequence[FleetRow]) -> KeyFigure:
     )
 
 
-def _moves(rows: Sequence[FleetRow], runs: Sequence[RunView], now: datetime) -> KeyFigure:
-    """Return the number of moves, and of bundles that came back, but not by an undo."""
-    undone = {
-        (run.cluster, step.step.subject): (run.requested_at, (run.ended_at or now) + _SEEN_WITHIN)
-        for run in runs
-        if run.undoes
-        for step in run.steps
-    }
-    never = (now, now - _DAY)
-    moves = [move for row in rows for move in row.moves]
-    back = 0
-    for row in rows:
-        for move in returning(row.moves):
-            start, end = undone.get((row.cluster, move.bundle), never)
-            back += not start <= move.seen_at <= end
+def _moves(rows: Sequence[FleetRow], max_returned: int) -> KeyFigure:
+    """Return the number of moves, and of these the returns."""
+    returned = [len(returning(row.moves)) for row in rows]
     return KeyFigure(
         label="Moves, last hour",
-        value=f"{len(moves):,}",
-        note=f"{back} returned" if back else "0 returned",
-        status="warning" if back else "",
-        help="Owner changes between saved snapshots.",
+        value=f"{sum(len(row.moves) for row in rows):,}",
+        note=f"{sum(returned):,} returned",
+        status="warning" if max(returned, default=0) > max_returned else "",
+        help="Owner changes between saved snapshots. Returned: back to a previous broker or node, "
+        "undos included.",
     )
 
 

@@ -100,7 +100,9 @@ def draw_now() -> None:
 
 
 known_alerts: Mapping[str, int] | None
+limits = None
 try:
+    limits = alerts.limits(page.config)
     known_alerts = alerts.counts(page.config)
     firing = Counter(
         one.key.cluster for one in alerts.firing(page.config) if one.severity != "info"
@@ -133,7 +135,7 @@ if not rows:
     st.stop()
 first_steps.draw(page)
 figures.key_figures(
-    model.key_figures(rows, known_runs, known_alerts, page.now),
+    model.key_figures(rows, known_runs, known_alerts, page.now, limits),
     key="fleet",
 )
 now_tab, days_tab = st.tabs(

@@ -16,7 +16,7 @@ a minute later) it is one. What was unassigned and came to a broker did not move
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -117,6 +117,36 @@ def flaps_of(
         "movers": _movers(moves, back, left),
         "rounds": _rounds(moves, is_back, minutes, _Windows.of(request, minute_s)),
     }
+
+
+def returned_rows(
+    subjects: Sequence[str], before: Sequence[str | None], after: Sequence[str | None]
+) -> list[int]:
+    """Return the positions of the moves that are returns, as :func:`flaps_of` counts them.
+
+    A return counts whoever makes it: the cluster, a person or the undo of a run.
+
+    Args:
+        subjects: Bundle or partition of each move, in the order of time.
+        before: Server that it left; ``None``: none.
+        after: Server that it came to; ``None``: none.
+    """
+    count = len(subjects)
+    numbers = pa.array(range(count), pa.int64())
+    same = [pa.repeat(pa.scalar(word), count) for word in (MOVE_KINDS[0], "")]
+    columns = [
+        numbers,
+        same[0],
+        pa.array(subjects, pa.string()),
+        pa.array(before, pa.string()),
+        pa.array(after, pa.string()),
+        same[1],
+        numbers,
+    ]
+    moves = _moves(pa.table(columns, names=list(EVENT_COLUMNS)))
+    back, _ = _returns(moves)
+    rows: list[int] = moves["run_id"].take(pa.array(back)).to_pylist()
+    return sorted(rows)
 
 
 def _moves(events: pa.Table) -> pa.Table:

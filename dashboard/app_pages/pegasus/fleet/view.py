@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from dashboard.queries.snapshots import SavedSnapshots
     from dashboard.services import Cluster, Config
 
-_MOVE_POINTS: Final = 30
+_MOVE_POINTS: Final = 60
+"""One a minute, as the history records them."""
 
 
 class PegasusFleet:

@@ -140,7 +140,7 @@ def key_figures(
             label=f"Moves, last {format_age(span.total_seconds())}",
             value=f"{len(moves)}",
             note=f"{back} returned" if back else "",
-            status="warning" if back else "",
+            status="warning" if back > 1 else "",  # one may be an undo
         ),
         KeyFigure(
             label="If unloaded",

@@ -20,7 +20,7 @@ from dashboard.app_pages.pulsar.unload.queries import (
 )
 from dashboard.components import words
 from dashboard.components.activity import run_link
-from dashboard.components.undo import is_too_early, request_of
+from dashboard.components.undo import is_too_early, request_of, summary_of
 from dashboard.legible import option
 from dashboard.queries import runs
 
@@ -83,7 +83,7 @@ def picked_plan(page: PulsarPage) -> tuple[Plan, Preview] | None:
 def undo_of(page: PulsarPage, run_id: str) -> tuple[Plan, Preview] | None:
     """Render the run to undo and return the plan for it; ``None`` if there is none."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f":material/undo: Undo of run **{words.plain(run_id)}**.")
+        st.markdown(f":material/undo: Undo of run **{words.plain(run_id)}**")
         st.button(
             "Open run",
             icon=":material/history:",
@@ -102,6 +102,7 @@ def undo_of(page: PulsarPage, run_id: str) -> tuple[Plan, Preview] | None:
         if view is None:
             words.answer(f"Run {run_id} is not in the journal.")
             return None
+        st.caption(words.plain(summary_of(view)))
         if is_too_early(page, view):
             return None
         return undo_preview(request_of(page, view, count_moved, "bundle"))

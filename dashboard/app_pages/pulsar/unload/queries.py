@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from core.plan.model import Plan
+from core.pulsar.plan.after_run import load_after_run
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.edit import PlanContext
 from core.pulsar.plan.preview import Preview, preview_plan
@@ -83,7 +84,7 @@ def _undone(key: tuple[UndoRequest, int]) -> tuple[Plan, Preview]:
     )
     start = saved_start(request.start, load_snapshot)
     plan = undo_plan(request.view, context, start=start, max_moves=request.max_moves)
-    return plan, preview_plan(snapshot, plan)
+    return plan, preview_plan(load_after_run(request.view, snapshot, start).snapshot, plan)
 
 
 _undos = cached(_undone, max_entries=16)
