@@ -8,7 +8,7 @@ clients. What knows a system fills these in; nothing here knows one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -191,6 +191,7 @@ class Cause:
         severity: Of a fact, or of the findings that a proven cause explains.
         cost: What it costs clients now.
         area: Of the rule that found a fact; blank: it is proven by simulation.
+        present: Active values of the settings that a proven fix changes.
         title: Of a fact: what is wrong in a few words; blank: the code says it.
     """
 
@@ -208,6 +209,7 @@ class Cause:
     cost: Cost = FREE
     area: str = ""
     title: str = ""
+    present: Mapping[str, Any] = field(default_factory=dict)
 
 
 def one_per_fix(causes: Iterable[Cause]) -> tuple[Cause, ...]:
@@ -262,6 +264,22 @@ class Diagnosis:
     verdict: Verdict | None = None
     outlook: str = ""
     seconds: float = 0.0
+
+    @property
+    def by_effect(self) -> tuple[Cause, ...]:
+        """The causes; those that a simulation proves by the deviation that their fix leaves.
+
+        What gives a bundle its server, and what was observed, keeps its place.
+        """
+        places = [at for at, one in enumerate(self.causes) if _evens(one)]
+        best = iter(sorted((self.causes[at] for at in places), key=_deviation_left))
+        return tuple(next(best) if _evens(one) else one for one in self.causes)
+
+    @property
+    def best(self) -> Cause | None:
+        """The cause whose fix leaves the least deviation; ``None`` if none has an effect."""
+        effective = [one for one in self.causes if one.effect is not None]
+        return min(effective, key=_deviation_left, default=None)
 
     @property
     def is_complete(self) -> bool:
@@ -332,3 +350,15 @@ class Diagnosis:
             return ""
         alone = "The fix" if len(ends) == 1 else "No fix is sufficient: the best"
         return f"{alone} ends at {format_ratio(best)} (target: {format_ratio(self.target_ratio)})."
+
+
+def _evens(cause: Cause) -> bool:
+    return cause.effect is not None and not cause.effect.is_more_complete
+
+
+def _deviation_left(cause: Cause) -> tuple[bool, bool, float, int]:
+    """Sort key: fixes that converge first, then by deviation, unknown last, then by moves."""
+    if cause.effect is None:
+        return (True, True, 0.0, 0)
+    after = cause.effect.after
+    return (not after.converges, after.deviation is None, after.deviation or 0.0, after.moves)

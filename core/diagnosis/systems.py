@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pkgutil import resolve_name
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from core.diagnosis.model import Diagnosis
 from core.diagnosis.request import DiagnoseRequest
@@ -15,6 +16,30 @@ from core.system import Snapshot
 from core.systems import SYSTEMS
 
 S_contra = TypeVar("S_contra", bound=Snapshot, contravariant=True)
+
+
+SAME_RATIO: Final = 0.2
+"""A diagnosis holds while no server's deviation changes by more of the mean."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiagnosedState:
+    """What a diagnosis depends on.
+
+    Attributes:
+        fixed: Settings, policies, servers and errors: any change asks for another diagnosis.
+        deviations: By server, share of the mean; they always vary a little.
+    """
+
+    fixed: object
+    deviations: Mapping[str, float]
+
+    def is_about(self, other: DiagnosedState) -> bool:
+        """Return whether a diagnosis of one state holds for the other."""
+        if self.fixed != other.fixed or self.deviations.keys() != other.deviations.keys():
+            return False
+        pairs = ((ratio, other.deviations[name]) for name, ratio in self.deviations.items())
+        return all(abs(one - two) <= SAME_RATIO for one, two in pairs)
 
 
 class SystemDiagnosis(Protocol[S_contra]):
@@ -38,6 +63,10 @@ class SystemDiagnosis(Protocol[S_contra]):
         Raises:
             UnknownNameError: The broker, bundle or node of the request is not there.
         """
+        ...
+
+    def state(self, snapshot: S_contra) -> DiagnosedState:
+        """Return what a diagnosis of the snapshot depends on."""
         ...
 
     def verdict(self, snapshot: S_contra) -> str:

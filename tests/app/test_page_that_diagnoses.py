@@ -7,15 +7,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from fleet_builder import make_history
+from fleet_edit import with_settings
 from pegasus_snapshots import snapshot_of, whole
 from snapshot_site import Site, assert_calm, texts
 
 from core.diagnosis.model import Cause, Diagnosis, Effect, Outcome
+from core.diagnosis.systems import system_of as diagnosis_of
 from core.findings.finding import Fix
 from core.history.analysis.diagnosis import PeriodDiagnosis
 from core.history.analysis.prevention import Prevention, Replay
-from core.snapshot.store import SnapshotStore
-from dashboard.app_pages.diagnose import model, over_time, queries
+from core.snapshot.store import SnapshotStore, load_snapshot
+from dashboard.app_pages.diagnose import model, over_time, queries, view
+from dashboard.app_pages.diagnose.system import NextPage, OptimalPlan
 
 NOW = datetime.now(UTC)
 
@@ -86,10 +89,60 @@ def test_the_picture_and_the_figure_are_of_the_best_fix():
 
     found = Diagnosis(tried=2, problem="uneven", causes=(cause("a", 0.56), cause("b", 0.37)))
     pairs = model.effects_of(found)
-    assert (list(pairs.brokers), pairs.after.tolist()) == (["a", "b"], [0.56, 0.37])
-    shown = {one.label: one.value for one in model.key_figures(found, 1.2)}
-    assert shown["With the best fix"] == "+37%"
+    assert (list(pairs.brokers), pairs.after.tolist()) == (["b", "a"], [0.37, 0.56])
+    assert model.rows_of(found)["cause"].tolist() == ["b", "a"], "by what the fix leaves"
+    assert view._opened(found).code == "b"
+    page = NextPage(label="Preview", page="rebalance", params={}, icon="")
+    optimal = OptimalPlan(moves=9, deviation=0.12, next_page=page)
+    shown = {one.label: one for one in model.key_figures(found, 1.2, optimal)}
+    assert shown["With the best fix"].value == "+37%"
+    assert (shown["With the optimal plan"].value, shown["With the optimal plan"].note) == (
+        "+12%",
+        "9 moves",
+    )
+    costly = replace(cause("c", 0.9), severity="error")
+    assert view._opened(replace(found, causes=(costly, *found.causes))).code == "c"
     assert model.effects_of(Diagnosis()) is None
+
+
+@pytest.mark.parametrize(
+    ("present", "wanted", "shown"),
+    [
+        (0.9, 0.2, "0.9 → 0.2"),
+        (False, True, "false → true"),
+        ("org.a.Old", "org.b.New", "Old → New"),
+    ],
+)
+def test_a_setting_has_its_change_whatever_was_measured(present, wanted, shown):
+    cause = Cause(
+        code="setting",
+        summary="",
+        keys=("k",),
+        present={"k": present},
+        fix=Fix(wanted={"k": wanted}),
+    )
+    assert model.change_words(cause) == shown
+    assert f"k: {shown}" in model.facts_of(cause)
+    assert model.change_words(replace(cause, present={})) == ""
+
+
+def test_a_further_visitor_has_the_same_causes_while_the_state_is_about_the_same(site, monkeypatch):
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(site.config))
+    store = SnapshotStore(site.state_dir / "snapshots")
+    last, newest = store.entries("fleet")[-2:]
+    monkeypatch.setattr(queries, "_latest", {})
+    assert queries.to_diagnose("pulsar", "fleet", newest) == newest
+    queries.diagnosed.wait(("pulsar", last), 60.0)
+    queries.note_diagnosed("fleet", last)
+    assert queries.to_diagnose("pulsar", "fleet", newest) == last
+    snapshot = load_snapshot(newest.path)
+    state = diagnosis_of("pulsar").state(snapshot)
+    broker = next(iter(state.deviations))
+    for ratio, holds in ((0.1, True), (0.3, False)):
+        other = {**state.deviations, broker: state.deviations[broker] + ratio}
+        assert state.is_about(replace(state, deviations=other)) is holds
+    changed = with_settings(snapshot, (None, "minUnloadMessage", "7", "dynamic"))
+    assert not state.is_about(diagnosis_of("pulsar").state(changed))
 
 
 def test_a_healthy_cluster_says_how_many_changes_were_tried():

@@ -9,7 +9,7 @@ from core.diagnosis.model import Diagnosis
 from core.diagnosis.pegasus.commands import fix_commands
 from core.diagnosis.pegasus.registry import diagnose
 from core.diagnosis.request import DiagnoseRequest
-from core.diagnosis.systems import SystemDiagnosis
+from core.diagnosis.systems import DiagnosedState, SystemDiagnosis
 from core.errors import InputError
 from core.findings.finding import Fix
 from core.pegasus.ids import is_gpid
@@ -46,6 +46,10 @@ class PegasusDiagnosis:
             earlier=[one for one in earlier if one is not snapshot],
             budget_s=request.budget_s,
         )
+
+    def state(self, snapshot: PegasusSnapshot) -> DiagnosedState:
+        """Return the snapshot itself: a diagnosis takes no two seconds."""
+        return DiagnosedState(fixed=snapshot.snapshot_id, deviations={})
 
     def verdict(self, snapshot: PegasusSnapshot) -> str:
         """Return the next action of the balancer."""

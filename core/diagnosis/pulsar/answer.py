@@ -255,9 +255,10 @@ def _problem(context: DiagnosisContext) -> str:
                 f"{context.strategy.name} has not converged within "
                 f"{pluralize(end.rounds, 'round')}: {pluralize(end.moves, 'move')}."
             )
+        returned = f", {end.returned:,} returned" if end.returned else ""
         return (
             f"{context.strategy.name} does not converge: {pluralize(end.moves, 'move')} in "
-            f"{pluralize(end.rounds, 'round')}, {end.returned:,} returned."
+            f"{pluralize(end.rounds, 'round')}{returned}."
         )
     harm = _harm_of_moves(context)
     if harm:
@@ -597,6 +598,7 @@ class _Search:
             measured=candidate.measured,
             threshold=candidate.threshold,
             unit=candidate.unit,
+            present={key: self._context.settings.value(key) for key in one.change.settings},
         )
 
     def _keys(self, one: _ProvenChange) -> tuple[str, ...]:

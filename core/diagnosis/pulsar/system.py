@@ -8,12 +8,13 @@ from typing import Final
 from core.diagnosis.model import Diagnosis
 from core.diagnosis.pulsar.answer import diagnose
 from core.diagnosis.request import DiagnoseRequest
-from core.diagnosis.systems import SystemDiagnosis
+from core.diagnosis.systems import DiagnosedState, SystemDiagnosis
 from core.findings.finding import Fix
 from core.progress import Progress
 from core.pulsar.explain import Explanation
 from core.pulsar.measures import measure
 from core.pulsar.presets import set_command
+from core.pulsar.rules.verdict import verdict_of
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
@@ -33,6 +34,26 @@ class PulsarDiagnosis:
         """Name the causes on one snapshot."""
         del earlier  # a leader's memory is not in them
         return diagnose(snapshot, request, progress)
+
+    def state(self, snapshot: PulsarSnapshot) -> DiagnosedState:
+        """Return brokers, settings, policies and errors, and the traffic of each broker."""
+        spread = measure(snapshot).throughput
+        mean = spread.mean or 0.0
+        known = zip(spread.brokers, spread.values, spread.known, strict=True)
+        problems = verdict_of(snapshot).problems
+        return DiagnosedState(
+            fixed=(
+                tuple(spread.brokers),
+                snapshot.settings.to_pylist(),
+                snapshot.policies.to_pylist(),
+                {(one.code, one.subject) for one in problems if one.severity == "error"},
+            ),
+            deviations={
+                name: float(value) / mean - 1
+                for name, value, is_known in known
+                if is_known and mean
+            },
+        )
 
     def verdict(self, snapshot: PulsarSnapshot) -> str:
         """Return the next action of the balancer."""

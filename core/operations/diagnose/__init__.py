@@ -43,6 +43,7 @@ class FixJson(TypedDict):
 
     Attributes:
         sentence: What to do.
+        present: Active values of the settings that a proven fix changes.
         dynamic: Dynamic settings to set; null: reset to the default.
         broker_conf: Lines of the servers' configuration file.
         restart: Whether a part of it takes effect only when a server starts.
@@ -50,6 +51,7 @@ class FixJson(TypedDict):
     """
 
     sentence: str
+    present: dict[str, Any]
     dynamic: dict[str, Any]
     broker_conf: list[str]
     restart: bool
@@ -151,7 +153,7 @@ class ClusterDiagnosis(Answer):
             "taken_at": manifest.taken_at.isoformat(),
             "answer": self.answer,
             "subject": found.subject or None,
-            "causes": [self._cause(one) for one in found.causes],
+            "causes": [self._cause(one) for one in found.by_effect],
             "scope": [] if found.verdict is None else scope_json(found.verdict),
             "tried": found.tried,
             "untried": found.untried,
@@ -172,7 +174,7 @@ class ClusterDiagnosis(Answer):
             "notes": " ".join(found.notes),
             "took_ms": self.took_ms,
         }
-        rows = [_row(rank, self._cause(one)) for rank, one in enumerate(found.causes, 1)]
+        rows = [_row(rank, self._cause(one)) for rank, one in enumerate(found.by_effect, 1)]
         return {
             "diagnoses": pa.Table.from_pylist([row], schema=DIAGNOSES),
             "causes": pa.Table.from_pylist(rows, schema=CAUSES),
@@ -197,7 +199,7 @@ class ClusterDiagnosis(Answer):
         yield self.answer
         if found.subject:
             yield found.subject
-        for number, cause in enumerate(found.causes, 1):
+        for number, cause in enumerate(found.by_effect, 1):
             yield Prose(f"{number}. {cause.summary}")
             for line in _consequence(cause):
                 yield Prose(f"   {line}")
@@ -225,6 +227,7 @@ class ClusterDiagnosis(Answer):
             },
             "fix": {
                 "sentence": cause.hint,
+                "present": dict(cause.present),
                 "dynamic": dict(cause.fix.wanted),
                 "broker_conf": list(cause.fix.lines),
                 "restart": cause.fix.restart,

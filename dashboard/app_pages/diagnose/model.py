@@ -17,14 +17,15 @@ from dashboard.presenters.figures import KeyFigure, Status, band_status
 if TYPE_CHECKING:
     from core.history.analysis.diagnosis import PeriodDiagnosis
     from core.history.analysis.prevention import Prevention
+    from dashboard.app_pages.diagnose.system import OptimalPlan
 
 MAX_ROWS = 5
 UNKNOWN = "\N{EN DASH}"
 COLUMNS = (
-    *("cause", "kind", "affected", "objects", "measured", "limit", "now", "fixed"),
-    *("moves", "back", "converges", "code"),
+    *("cause", "objects", "change", "affected", "now", "fixed"),
+    *("moves", "back", "kind", "code"),
 )
-EFFECT = ("fixed", "moves", "back", "converges")
+EFFECT = ("fixed", "moves", "back")
 """Columns that only causes with an effect on balance fill."""
 
 
@@ -44,12 +45,11 @@ def rows_of(diagnosis: Diagnosis) -> pd.DataFrame:
                 "kind": "observed" if cause.effect is None else "proven",
                 "affected": affected_words(cause) or None,
                 "objects": ", ".join(cause.objects[:2]) or ", ".join(cause.keys[:1]),
-                "measured": _measured(cause),
-                "limit": _value(cause.threshold, cause.unit),
+                "change": change_words(cause) or None,
                 **_effect(cause.effect),
                 "code": cause.code,
             }
-            for cause in diagnosis.causes
+            for cause in diagnosis.by_effect
         ],
         columns=list(COLUMNS),
     )
@@ -64,7 +64,7 @@ def effects_of(diagnosis: Diagnosis) -> DeviationPairs | None:
         ``None`` if no cause has an effect on balance.
     """
     effects = [
-        (title_of(cause), cause.effect) for cause in diagnosis.causes if cause.effect is not None
+        (title_of(cause), cause.effect) for cause in diagnosis.by_effect if cause.effect is not None
     ]
     now, after = (
         np.array([np.nan if one is None else one for one in side], float)
@@ -86,13 +86,12 @@ def affected_words(cause: Cause) -> str:
 def _effect(effect: Effect | None) -> dict[str, object]:
     """Return the columns of an effect; a fact has none of them."""
     if effect is None:
-        return dict.fromkeys(("now", "fixed", "moves", "back", "converges"))
+        return dict.fromkeys(("now", "fixed", "moves", "back"))
     return {
         "now": _percent(effect.before.deviation),
         "fixed": _percent(effect.after.deviation),
         "moves": effect.after.moves,
         "back": effect.after.returned,
-        "converges": rest_of(effect),
     }
 
 
@@ -100,20 +99,51 @@ def _percent(ratio: float | None) -> float | None:
     return None if ratio is None else ratio * 100
 
 
-def rest_of(effect: Effect) -> str:
-    """Return the number of rounds until the fix converges."""
-    if not effect.after.converges:
-        return "never"
-    return f"{effect.after.rounds:,}"
+def change_words(cause: Cause) -> str:
+    """Return the deciding setting's value now and with the fix, ``0.9 → 0.2``; "" if none."""
+    key = next((one for one in cause.keys if one in cause.present), "")
+    if key not in cause.fix.wanted:
+        return ""
+    values = (cause.present[key], cause.fix.wanted[key])
+    return " → ".join(_setting_words(one) for one in values)
 
 
-def _measured(cause: Cause) -> str:
-    """Return the measured value; of a setting, its value now and with the fix: ``0.9 → 0.2``."""
-    now = _value(cause.measured, cause.unit)
-    wanted = cause.fix.wanted.get(next(iter(cause.keys), ""))
-    if cause.objects or cause.measured is None or not isinstance(wanted, int | float):
-        return now
-    return f"{now} → {_value(wanted, cause.unit)}"
+def _setting_words(value: object) -> str:
+    """Return a value as the configuration has it; of a class its short name."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return f"{value:g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or UNKNOWN
+    text = str(value)
+    return (text.rpartition(".")[2] if text.startswith("org.") else text) or UNKNOWN
+
+
+def changes_of(cause: Cause) -> list[str]:
+    """Return each setting of a fix with its value now and then."""
+    wanted = cause.fix.wanted
+    return [
+        f"{key}: {_setting_words(value)} → {_setting_words(wanted[key])}"
+        for key, value in cause.present.items()
+        if key in wanted
+    ]
+
+
+def facts_of(cause: Cause) -> list[str]:
+    """Return the numbers of a cause that its table row has no room for."""
+    facts = changes_of(cause)
+    if cause.measured is not None:
+        limit = f" vs. {_value(cause.threshold, cause.unit)}" if cause.threshold else ""
+        facts.append(f"Measured: {_value(cause.measured, cause.unit)}{limit}")
+    if cause.effect is not None:
+        rounds = cause.effect.after.rounds
+        facts.append(
+            f"Converges after {pluralize(rounds, 'round')}"
+            if cause.effect.after.converges
+            else "Does not converge"
+        )
+    return facts
 
 
 def _value(value: float | None, unit: str) -> str:
@@ -170,13 +200,17 @@ def event_rows(diagnosis: PeriodDiagnosis) -> pd.DataFrame:
     )
 
 
-def key_figures(diagnosis: Diagnosis, deviation: float | None) -> list[KeyFigure]:
-    """Return the deviation now and with the best fix, and the progress of the search.
+def key_figures(
+    diagnosis: Diagnosis, deviation: float | None, optimal: OptimalPlan | None = None
+) -> list[KeyFigure]:
+    """Return the deviation now and with each remedy, and the progress of the search.
 
     Args:
         deviation: Of the snapshot; ``None``: unknown, or the system is judged by other means.
+        optimal: The optimal plan; ``None``: not computed, or there is none.
     """
-    best = _best_of(diagnosis)
+    cause = diagnosis.best
+    best = None if cause is None else cause.effect
     now = deviation if best is None else best.before.deviation
     untried = "all applicable" if diagnosis.is_complete else diagnosis.progress
     figures = []
@@ -191,13 +225,24 @@ def key_figures(diagnosis: Diagnosis, deviation: float | None) -> list[KeyFigure
                 + ("at convergence." if best is not None else "in the snapshot."),
             )
         )
-    if best is not None:
+    if cause is not None and best is not None:
         figures.append(
             KeyFigure(
                 label="With the best fix",
                 value=format_deviation(best.after.deviation),
                 note=pluralize(best.after.moves, "move"),
                 status=band_status(best.after.deviation, diagnosis.target_ratio),
+                help=f"{title_of(cause)}: the balancer, simulated to convergence.",
+            )
+        )
+    if optimal is not None:
+        figures.append(
+            KeyFigure(
+                label="With the optimal plan",
+                value=format_deviation(optimal.deviation),
+                note=pluralize(optimal.moves, "move"),
+                status=band_status(optimal.deviation, diagnosis.target_ratio),
+                help="The fewest moves that the optimizer finds, without a change of settings.",
             )
         )
     return [
@@ -218,13 +263,6 @@ def key_figures(diagnosis: Diagnosis, deviation: float | None) -> list[KeyFigure
             note=untried if diagnosis.problem or not diagnosis.is_complete else "not required",
         ),
     ]
-
-
-def _best_of(diagnosis: Diagnosis) -> Effect | None:
-    """Return the effect that leaves the least deviation; the first one if none is known."""
-    effects = [cause.effect for cause in diagnosis.causes if cause.effect is not None]
-    known = [effect for effect in effects if effect.after.deviation is not None]
-    return min(known, key=lambda one: one.after.deviation or 0.0, default=next(iter(effects), None))
 
 
 def _state(diagnosis: Diagnosis) -> Status:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from core.diagnosis.request import DiagnoseRequest
+from core.diagnosis.systems import system_of as diagnosis_of
 from core.errors import OpsError
 from core.facts import NOTHING_ASSUMED
 from core.operations.diagnose import OPERATION, ClusterDiagnosis
@@ -20,6 +21,7 @@ from dashboard.app_pages.diagnose.model import SearchProgress
 from dashboard.components.systems import system_of
 from dashboard.queries.answers import earlier_of
 from dashboard.queries.background import BackgroundResults, in_own_process
+from dashboard.queries.cache import cached
 from dashboard.services import history
 
 if TYPE_CHECKING:
@@ -83,6 +85,46 @@ def _is_large(key: tuple[str, CachedSnapshot]) -> bool:
 
 diagnosed = BackgroundResults(_diagnosed, max_entries=32)
 """By kind of the cluster and snapshot: the diagnosis, or the sentence why there is none."""
+
+
+_latest: Final[dict[str, CachedSnapshot]] = {}
+"""By cluster: the snapshot that was diagnosed last."""
+
+
+def note_diagnosed(cluster: str, stored: CachedSnapshot) -> None:
+    """Remember the snapshot that was diagnosed last."""
+    _latest[cluster] = stored
+
+
+def to_diagnose(kind: str, cluster: str, stored: CachedSnapshot) -> CachedSnapshot:
+    """Return the snapshot to diagnose: the last one that was, while the state is about the same.
+
+    Proven causes are those of a simulation: a little more or less traffic can move other bundles.
+
+    Args:
+        kind: System of the cluster.
+        cluster: Its name.
+        stored: The newest snapshot.
+    """
+    last = _latest.get(cluster)
+    if last is None or last.path.parent != stored.path.parent:
+        return stored
+    if diagnosed.known((kind, last)) is None:
+        return stored
+    return last if _is_about((kind, last, stored)) else stored
+
+
+def _is_unchanged(key: tuple[str, CachedSnapshot, CachedSnapshot]) -> bool:
+    kind, *pair = key
+    page, system = system_of(kind).page, diagnosis_of(kind)
+    try:
+        before, after = (system.state(page.read(one).snapshot) for one in pair)
+    except OpsError:  # removed meanwhile
+        return False
+    return before.is_about(after)
+
+
+_is_about = cached(_is_unchanged, max_entries=64)
 
 
 def span_end(config: Config, cluster: str) -> datetime | None:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
 from core.diagnosis.request import DEFAULT_SECONDS
+from core.findings.finding import FREE
 from dashboard import state
 from dashboard.app_pages.diagnose import model
-from dashboard.app_pages.diagnose.queries import diagnosed, search
+from dashboard.app_pages.diagnose.queries import diagnosed, note_diagnosed, search, to_diagnose
 from dashboard.charts.dumbbell import deviation_dumbbells
 from dashboard.components import figures, frame, jobs, tables, words
+from dashboard.components.waiting import until
 
 if TYPE_CHECKING:
     from core.diagnosis.model import Cause, Diagnosis
     from core.operations.diagnose import ClusterDiagnosis
     from core.snapshot.store import CachedSnapshot
-    from dashboard.app_pages.diagnose.system import DiagnoseSystem, NextPage
+    from dashboard.app_pages.diagnose.system import DiagnoseSystem, NextPage, OptimalPlan
     from dashboard.components.page import AnyPage
 
 _LOOK_EVERY_S: Final = 0.5
@@ -33,13 +36,18 @@ Key = tuple[str, "CachedSnapshot"]
 def draw_now(page: AnyPage, system: DiagnoseSystem) -> None:
     """Draw the diagnosis of a snapshot, or how far the search for causes is.
 
-    A search takes longer than the next snapshot: the one that it began with stays until it is left.
+    A search takes longer than the next snapshot: the one that it began with stays until it is left,
+    and is that of further visitors while the state is about the same.
     """
-    frozen = st.session_state.get(_FROZEN)
-    if frozen is None or frozen[0] != page.name or page.is_past:
-        frozen = st.session_state[_FROZEN] = (page.name, page.stored)
-    key = (page.cluster.kind, frozen[1])
+    kind, frozen = page.cluster.kind, st.session_state.get(_FROZEN)
+    if page.is_past:
+        frozen = (page.name, page.stored)
+    elif frozen is None or frozen[0] != page.name:
+        stored = to_diagnose(kind, page.name, page.stored)
+        frozen = st.session_state[_FROZEN] = (page.name, stored)
+    key = (kind, frozen[1])
     words.title("Diagnose", f"{page.name} · snapshot of {key[1].taken_at:%Y-%m-%d %H:%M:%S} UTC")
+    system.is_planning(page, key[1])  # computed meanwhile
     found = diagnosed.wait(key, _AT_ONCE_S)
     if found is None:
         words.answer("Searching for causes. No requests are sent to the cluster.")
@@ -48,6 +56,8 @@ def draw_now(page: AnyPage, system: DiagnoseSystem) -> None:
         words.answer("Could not diagnose this snapshot.")
         st.error(words.plain(found))
     else:
+        if not page.is_past:
+            note_diagnosed(page.name, key[1])
         _draw(page, system, key, found)
 
 
@@ -61,19 +71,21 @@ def _wait_for(key: Key) -> None:
     st.progress(share, text=f":material/hourglass_top: {model.progress_words(tried)}")
 
 
-def _again() -> None:
-    st.session_state.pop(_FROZEN, None)
+def _again(page: AnyPage) -> None:
+    st.session_state[_FROZEN] = (page.name, page.stored)
 
 
 def _draw(page: AnyPage, system: DiagnoseSystem, key: Key, answer: ClusterDiagnosis) -> None:
     diagnosis = answer.diagnosis
-    figures.key_figures(model.key_figures(diagnosis, answer.deviation), key="diagnose")
+    optimal = system.optimal(page, key[1]) if diagnosis.problem else None
+    figures.key_figures(model.key_figures(diagnosis, answer.deviation, optimal), key="diagnose")
     verdict = diagnosis.verdict
     if verdict is not None and diagnosis.is_clear and diagnosis.is_complete:
         words.answer(verdict.headline)
         st.caption(words.plain(verdict.scope))
     else:
         words.answer(diagnosis.answer)
+    _draw_best(page, system, key, diagnosis, optimal)
     # without a cause, what was promising and what the time did not allow is the answer
     notes = diagnosis.notes[:1] if diagnosis.causes else diagnosis.notes
     if not diagnosis.causes:
@@ -81,7 +93,9 @@ def _draw(page: AnyPage, system: DiagnoseSystem, key: Key, answer: ClusterDiagno
             st.caption(words.plain(" ".join(notes)))
         _actions(page, system, key, diagnosis)
         return
-    left, right = frame.columns([0.66, 0.34], key="causes")
+    words.section("Causes")
+    _table(diagnosis)
+    left, right = frame.columns([0.6, 0.4], key="causes")
     with left:
         pairs = model.effects_of(diagnosis)
         if pairs is not None:
@@ -91,11 +105,49 @@ def _draw(page: AnyPage, system: DiagnoseSystem, key: Key, answer: ClusterDiagno
                 key="diagnose_effects",
                 alt="Max deviation from the mean, now and with each fix, and the target band",
             )
-        words.section("Causes")
-        _table(diagnosis)
         _actions(page, system, key, diagnosis)
     with right, st.container(border=True, key="cause_panel"):
         _panel(page, system, answer, _opened(diagnosis))
+
+
+def _draw_best(
+    page: AnyPage,
+    system: DiagnoseSystem,
+    key: Key,
+    diagnosis: Diagnosis,
+    optimal: OptimalPlan | None,
+) -> None:
+    """Draw the way to the preview of what helps most, and to that of the other remedy."""
+    if not diagnosis.problem:
+        return
+    fix, best = diagnosis.best, []
+    if fix is not None and fix.effect is not None:
+        pages = [
+            replace(one, label="Preview best fix") if one.page == "rebalance" else one
+            for one in system.next_pages(page, fix)[:1]
+        ]
+        best = [(_deviation_of(fix.effect.after.deviation), one) for one in pages]
+    if optimal is not None:
+        best.append((_deviation_of(optimal.deviation), optimal.next_page))
+    with st.container(horizontal=True, gap="small"):
+        for at, (_, one) in enumerate(sorted(best, key=lambda pair: pair[0])):
+            st.button(
+                "Preview best fix"
+                if optimal is None or one is not optimal.next_page
+                else one.label,
+                icon=one.icon,
+                type="secondary" if at else "primary",
+                key=f"_best_go_{at}",
+                help=one.help or None,
+                on_click=_go,
+                args=(one,),
+            )
+    if optimal is None and system.is_planning(page, key[1]):
+        until(lambda: not system.is_planning(page, key[1]), "Computing the optimal plan.")
+
+
+def _deviation_of(deviation: float | None) -> float:
+    return float("inf") if deviation is None else deviation
 
 
 def _actions(page: AnyPage, system: DiagnoseSystem, key: Key, diagnosis: Diagnosis) -> None:
@@ -122,7 +174,9 @@ def _actions(page: AnyPage, system: DiagnoseSystem, key: Key, diagnosis: Diagnos
                 "Diagnose newest snapshot",
                 icon=":material/refresh:",
                 type="tertiary",
+                help="A new search. Until then the causes are those of the snapshot above.",
                 on_click=_again,
+                args=(page,),
             )
         st.space("stretch")
         system.links(page)
@@ -131,19 +185,18 @@ def _actions(page: AnyPage, system: DiagnoseSystem, key: Key, diagnosis: Diagnos
 
 
 def _opened(diagnosis: Diagnosis) -> Cause:
-    """Return the cause that the address names; else the best."""
+    """Return the cause that the address names; else the one whose fix gains most.
+
+    What costs clients something comes before what is uneven.
+    """
     named = st.query_params.get(state.CAUSE, "")
-    causes = diagnosis.causes
-    return next((cause for cause in causes if model.title_of(cause) == named), causes[0])
-
-
-def _object_px(objects: Sequence[str]) -> int:
-    """Return room for the longest object; a list of names and the longest keys are cut."""
-    return min(220, 18 + 7 * max(map(len, objects)))
+    first = diagnosis.causes[0]
+    best = first if first.severity == "error" or first.cost != FREE else diagnosis.best or first
+    return next((one for one in diagnosis.causes if model.title_of(one) == named), best)
 
 
 def _table(diagnosis: Diagnosis) -> None:
-    causes = diagnosis.causes
+    causes = diagnosis.by_effect
     rows = model.rows_of(diagnosis)
 
     def select() -> None:
@@ -155,19 +208,15 @@ def _table(diagnosis: Diagnosis) -> None:
 
     columns = {
         "cause": tables.words("Cause"),
-        "kind": tables.words("Kind", "Proven: the simulated fix improves it.", width_px=84),
+        "objects": tables.words("Object", "Setting, broker, policy or node."),
+        "change": st.column_config.TextColumn(
+            "Change", help="Value now → with the fix.", alignment="right", width=92
+        ),
         "affected": tables.words("Affected", "Affected clients or data."),
         "fixed": tables.percent("With the fix", "Max deviation from the mean, simulated."),
         "moves": tables.whole("Moves", "Moves with the fix."),
-        "measured": st.column_config.TextColumn(
-            "Measured", help="Of a setting: its value now → with the fix.", alignment="right"
-        ),
-        "limit": st.column_config.TextColumn("Limit", alignment="right"),
-        "objects": tables.words("Object", width_px=_object_px(rows["objects"].tolist())),
         "back": tables.whole("Returned", "Moves back to a previous broker or node."),
-        "converges": st.column_config.TextColumn(
-            "Rounds", help="Rounds to convergence with the fix.", alignment="right"
-        ),
+        "kind": tables.words("Kind", "Proven: the simulated fix improves it.", width_px=84),
     }
     tables.grid(
         rows,
@@ -191,6 +240,8 @@ def _shown(diagnosis: Diagnosis, columns: Sequence[str]) -> list[str]:
         hidden |= set(model.EFFECT)
     if not any(model.affected_words(cause) for cause in diagnosis.causes):
         hidden.add("affected")
+    if not any(model.change_words(cause) for cause in diagnosis.causes):
+        hidden.add("change")
     return [column for column in columns if column not in hidden]
 
 
@@ -198,13 +249,16 @@ def _panel(page: AnyPage, system: DiagnoseSystem, answer: ClusterDiagnosis, caus
     """Show one cause in full: the evidence, the fix, and its commands."""
     st.markdown(f"**{words.plain(model.title_of(cause))}**")
     st.markdown(words.plain(cause.summary))
-    st.markdown(f"**Next:** {words.plain(cause.hint)}")
+    facts = model.facts_of(cause)
+    if facts:
+        words.notes(facts)
+    if not model.changes_of(cause):  # they are what to do
+        st.markdown(f"**Next:** {words.plain(cause.hint)}")
     with st.container(horizontal=True, gap="small"):
         for at, one in enumerate(system.next_pages(page, cause)):
             st.button(
                 one.label,
                 icon=one.icon,
-                type="secondary" if at else "primary",
                 key=f"_cause_go_{at}",
                 help=one.help or None,
                 on_click=_go,

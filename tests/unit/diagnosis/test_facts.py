@@ -133,14 +133,16 @@ def test_a_fix_with_several_changes_says_so():
     assert title_of(replace(cause, fix=Fix(wanted={"a": 0.2}))) == "Smoothed usage"
 
 
-def test_a_setting_as_a_cause_is_the_object_with_its_value_now_and_with_the_fix():
+def test_a_setting_as_a_cause_is_the_object_and_its_change_is_its_value_now_and_with_the_fix():
     fix = Fix(wanted={"ratio": 0.2, "shedding": True})
-    cause = replace(proven("smoothed_usage", keys=("ratio", "shedding")), measured=0.9, fix=fix)
+    present = {"ratio": 0.9, "shedding": False}
+    cause = replace(proven("smoothed_usage", keys=("ratio", "shedding")), fix=fix, present=present)
     of_broker = replace(cause, objects=("b-1",))
-    switch = replace(cause, measured=None, keys=("shedding",))
-    rows = rows_of(Diagnosis(causes=(cause, of_broker, switch)))
-    assert rows["objects"].tolist() == ["ratio", "b-1", "shedding"]
-    assert rows["measured"].tolist() == ["0.9 → 0.2", "0.9", "\N{EN DASH}"]
+    switch = replace(cause, keys=("shedding",))
+    unknown = replace(cause, present={})
+    rows = rows_of(Diagnosis(causes=(cause, of_broker, switch, unknown)))
+    assert rows["objects"].tolist() == ["ratio", "b-1", "shedding", "ratio"]
+    assert rows["change"].tolist() == ["0.9 → 0.2", "0.9 → 0.2", "false → true", None]
 
 
 def test_no_headline_is_none_while_something_was_not_tried():

@@ -53,8 +53,8 @@ def policy_circles(context: PegasusDiagnosisContext) -> Iterator[Cause]:
         keys=tuple(dict.fromkeys((CLUSTER, *wanted))),
         objects=_circling(trial),
         summary=f"The cluster policy does not converge: {pluralize(trial.moves, 'move')} in "
-        f"{pluralize(trial.rounds, 'round')} lead back to an earlier state; "
-        f"{trial.returned:,} returned.",
+        f"{pluralize(trial.rounds, 'round')} lead back to an earlier state"
+        f"{f'; {trial.returned:,} returned' if trial.returned else ''}.",
         effect=effect,
         fix=Fix(wanted={**wanted, **context.prerequisites}),
         hint="It plans the same copies again and again: change it before the level is "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from core.diagnosis.model import Outcome
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext, with_setting
 from core.diagnosis.pulsar.patterns.releases import later_has
 from core.diagnosis.pulsar.trials import PLACEMENT, Change
@@ -86,14 +87,22 @@ def smoothing(context: DiagnosisContext) -> Iterator[Candidate]:
     yield Candidate(
         code="smoothed_usage",
         keys=(_HISTORY,),
-        summary=f"{_HISTORY} is {ratio:g}: usage lags behind the load, and brokers continue "
-        f"shedding after they are relieved ({pluralize(end.moves, 'move')}, "
-        f"{end.returned:,} returned).",
+        summary=f"{_HISTORY} is {ratio:g}: usage lags behind the load{_late_moves(end)}.",
         changes=with_setting(
             context, _HISTORY, *(value for value in (0.5, 0.2, 0.0) if value < ratio)
         ),
         measured=ratio,
         tier=0 if end.moves else 2,
+    )
+
+
+def _late_moves(end: Outcome) -> str:
+    """Return the evidence that brokers shed after they are relieved; "" if there is none."""
+    if not end.returned:
+        return ""
+    return (
+        f", and brokers continue shedding after they are relieved ({end.returned:,} of "
+        f"{pluralize(end.moves, 'move')} returned)"
     )
 
 
