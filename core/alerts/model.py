@@ -123,6 +123,7 @@ class Rule:
         severity: How urgent it is.
         minutes: How long it must have held, by the limits.
         holds: Returns what holds now.
+        condition: The condition as text, by the limits: ``age > 5 min``.
     """
 
     code: str
@@ -130,6 +131,7 @@ class Rule:
     severity: Severity
     minutes: Callable[[Limits], float]
     holds: Callable[[Facts, Limits], Iterable[Condition]]
+    condition: Callable[[Limits], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from typing import Final
 
 from core.actions.describe import count_named
 from core.alerts.model import Condition, Facts, Limits, Rule
+from core.alerts.thresholds import describe
 from core.findings.finding import Finding
 from core.units import format_age, format_band, format_deviation, format_ratio, pluralize
 
@@ -223,80 +224,91 @@ def _quantities(finding: Finding) -> tuple[str, str]:
 RULES: Final = (
     Rule(
         code="uneven",
-        title="Load is uneven",
+        title="Uneven load",
         severity="warning",
         minutes=lambda limits: limits.deviation_min,
         holds=_uneven,
+        condition=lambda limits: f"deviation > {describe(limits, 'deviation_ratio')}",
     ),
     Rule(
         code="unhealthy",
-        title="Partitions are unhealthy",
+        title="Unhealthy partitions",
         severity="critical",
         minutes=lambda limits: limits.unhealthy_min,
         holds=_unhealthy,
+        condition=lambda _: "unhealthy partitions > 0",
     ),
     Rule(
         code="problem",
-        title="A finding is an error",
+        title="Finding at level error",
         severity="critical",
         minutes=lambda limits: limits.error_min,
         holds=_problem,
+        condition=lambda _: "findings at level error > 0",
     ),
     Rule(
         code="lively",
-        title="Level still at lively",
+        title="Level lively",
         severity="warning",
         minutes=lambda limits: limits.lively_min,
         holds=_lively,
+        condition=lambda _: "function level = lively",
     ),
     Rule(
         code="stale",
-        title="Data is stale",
+        title="Stale data",
         severity="critical",
         minutes=lambda _: 0.0,
         holds=_stale,
+        condition=lambda limits: f"age of snapshot > {limits.stale_min:g} min",
     ),
     Rule(
         code="unread",
-        title="No data",
+        title="No snapshot",
         severity="critical",
         minutes=lambda limits: limits.stale_min,
         holds=_unread,
+        condition=lambda _: "no snapshot",
     ),
     Rule(
         code="flapping",
-        title="Load flaps",
+        title="Flapping",
         severity="warning",
         minutes=lambda _: 0.0,
         holds=_flapping,
+        condition=lambda limits: f"returned bundles > {limits.returned_per_hour:,}/h",
     ),
     Rule(
         code="run_failed",
-        title="A run failed",
+        title="Run failed",
         severity="warning",
         minutes=lambda _: 0.0,
         holds=_failed,
+        condition=lambda _: "latest run failed",
     ),
     Rule(
         code="run_unassigned",
-        title="A run left bundles unassigned",
+        title="Bundles unassigned after a run",
         severity="critical",
         minutes=lambda _: 0.0,
         holds=_unassigned,
+        condition=lambda _: "unassigned bundles > 0",
     ),
     Rule(
         code="run_waiting",
-        title="A run is waiting",
+        title="Run waiting",
         severity="info",
         minutes=lambda limits: limits.waiting_min,
         holds=_waiting,
+        condition=lambda _: "run paused or queued",
     ),
     Rule(
         code="approval_pending",
-        title="A run needs approval",
+        title="Run awaiting approval",
         severity="info",
         minutes=lambda _: 0.0,
         holds=_approval,
+        condition=lambda _: "run awaits approval",
     ),
     Rule(
         code="settings_drift",
@@ -304,13 +316,15 @@ RULES: Final = (
         severity="info",
         minutes=lambda limits: limits.drift_min,
         holds=_drift,
+        condition=lambda _: "different settings > 0",
     ),
     Rule(
         code="pipeline_lag",
-        title="History is not rolled up",
+        title="History not rolled up",
         severity="warning",
         minutes=lambda _: 0.0,
         holds=_pipeline,
+        condition=lambda limits: f"lag > {limits.pipeline_lag_min:g} min",
     ),
 )
 """In the order in which they are listed."""

@@ -11,7 +11,7 @@ from core.alerts.model import Limits
 from core.errors import InputError, UnknownNameError
 from core.units import format_ratio
 
-_TARGET: Final = "the cluster's target"
+_TARGET: Final = "cluster target"
 _MAX: Final = 100_000
 
 

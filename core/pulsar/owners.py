@@ -89,48 +89,48 @@ OWNED: Final = BUNDLES.schema
 """One row a bundle, in the snapshot's order. ``claimant``: another broker that claims it."""
 
 _MEANINGS: Final = {
-    HELD: "Its owner is registered and owns it with a valid session.",
+    HELD: "The owner is registered and owns the bundle with a valid session.",
     REFUSED: (
-        "Its owner disabled it for an unload or a split that did not finish: "
+        "The owner disabled the bundle for an unload or a split that did not finish: "
         "every lookup is refused. A normal unload takes less than a minute."
     ),
     ORPHANED: "The recorded owner is dead or no longer registered: lookups reach no broker.",
-    SUSPECTED: "Its owner is registered but shows no activity.",
+    SUSPECTED: "The owner is registered but shows no activity.",
     MISBOUND: (
-        "It is the heartbeat or SLA bundle of one broker but owned by another: "
+        "Heartbeat or SLA bundle of one broker, owned by another: "
         "the health check of that broker fails, and it may fail to start."
     ),
     UNLISTED: (
-        "Its owner is alive but lost its registration: it serves its bundles, "
+        "The owner is alive but lost its registration: it serves its bundles, "
         "but the leader ignores it. Never delete its ownership znodes: two "
         "brokers would serve the bundle."
     ),
     STALE: (
-        "Its znode belongs to a session that is not its owner's current one: "
+        "The znode belongs to a session that is not the owner's current one: "
         "it has ended, or will time out. Then the owner acquires it again, or "
         "the znode is removed."
     ),
     PERMANENT: (
-        "Its znode is not ephemeral: it outlives every broker, and no other "
+        "The znode is not ephemeral: it outlives every broker, and no other "
         "broker can own the bundle until it is deleted."
     ),
     DOUBLE: (
-        "Two brokers claim it: the recorded owner, and another one with a "
+        "Two brokers claim the bundle: the recorded owner, and another one with a "
         "newer report or state. Only the fencing of ledgers separates their "
         "writes."
     ),
-    MOVED: "Its owner changed after the last report of the previous broker.",
-    CHANGING: "It is in transfer between two brokers.",
+    MOVED: "The owner changed after the last report of the previous broker.",
+    CHANGING: "In transfer between two brokers.",
     STUCK: (
-        "Its transfer takes longer than the manager allows "
+        "The transfer takes longer than the manager allows "
         "(loadBalancerInFlightServiceUnitStateWaitingTimeInMillis)."
     ),
     OWNERLESS: (
-        "It is unassigned, although the last report shows topics or traffic: "
-        "its clients are waiting or looking it up."
+        "Unassigned, although the last report shows topics or traffic: clients "
+        "wait or look the bundle up."
     ),
-    UNUSED: "It is unassigned and unused: the first lookup assigns it.",
-    UNKNOWN: "Its owner could not be read.",
+    UNUSED: "Unassigned and unused: the first lookup assigns the bundle.",
+    UNKNOWN: "The owner could not be read.",
 }
 
 _IN_FLIGHT: Final = "loadBalancerInFlightServiceUnitStateWaitingTimeInMillis"

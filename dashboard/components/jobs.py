@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 LOOK_EVERY_S: Final = 1.0
 MOST_SHOWN: Final = 8
 _LIST_PX: Final = 560
-_RESULT_LETTERS: Final = 90
+_LINE_LETTERS: Final = 62
+"""A result with more letters wraps."""
+_RESULT_LETTERS: Final = 170
+"""Letters of three lines; the page of a job has the whole result."""
 _FAILED: Final = "_job_failed"
 
 
@@ -204,50 +207,62 @@ def _list(config: Config, names: Collection[str], ended: int, shown: str | None,
     jobs.sort(key=lambda job: job.is_ended)  # those that run first, each part newest first
     if sum(job.is_ended for job in jobs) != ended and not state.is_busy():
         st.rerun()
-    pages = {job.id: presenter.page_of(job.kind) for job in jobs}
+    rows = presenter.jobs_frame(jobs, services_jobs.kinds(), services.now())
+    rows = rows.assign(result=tables.shortened(rows["outcome"], _RESULT_LETTERS))
+    is_long = rows["result"].str.len().max() > _LINE_LETTERS
+    row_px = tables.WRAPPED_ROW_PX if is_long else tables.ROW_PX
+    columns = _columns(config, jobs, key)
+    if not rows["stop"].notna().any():
+        for name in ("progress", "stop"):
+            del columns[name]
+    if not rows["open"].notna().any():
+        del columns["open"]
+    tables.table(
+        rows,
+        columns,
+        key=key,
+        alt="Jobs with state, progress and result, running jobs first",
+        height=min(_LIST_PX, tables.height_of(len(rows), row_px)),
+        row_px=row_px,
+        missing="",
+    )
 
-    def open_clicked() -> None:
-        click = st.session_state.get(f"_{key}_job")
+
+def _columns(config: Config, jobs: Sequence[Job], key: str) -> dict[str, tables.Column]:
+    """Return the columns of a list of jobs, with what a click does."""
+
+    def open_of(click_key: str) -> None:
+        click = st.session_state.get(click_key)
         if click is not None:
-            job_id = jobs[click["row"]].id
-            state.go(pages[job_id], job=job_id)
+            job = jobs[click["row"]]
+            state.go(presenter.page_of(job.kind), job=job.id)
 
     def stop_clicked() -> None:
         click = st.session_state.get(f"_{key}_stop")
         if click is not None:
             _stop(config, jobs[click["row"]].id)
 
-    rows = presenter.jobs_frame(jobs, services_jobs.kinds(), services.now())
-    rows = rows.assign(result=tables.shortened(rows["outcome"], _RESULT_LETTERS))
-    columns = {
+    return {
         "kind": st.column_config.ButtonColumn(
             "Job",
             type="tertiary",
             alignment="left",
             pinned=True,
-            on_click=open_clicked,
+            on_click=partial(open_of, f"_{key}_job"),
             key=f"_{key}_job",
-            width=140,
+            width=250,
         ),
-        "state": tables.words("State", width_px=95),
+        "state": tables.words("State", width_px=88),
         "progress": tables.share("Progress", width_px=90),
-        "result": tables.words("Result", width_px=290),
-        "cluster": tables.words("Cluster"),
-        "asked_at": st.column_config.DatetimeColumn(
-            "Requested (UTC)", format="YYYY-MM-DD HH:mm:ss"
+        "result": tables.words("Result", width_px=380),
+        "open": st.column_config.ButtonColumn(
+            "", on_click=partial(open_of, f"_{key}_open"), key=f"_{key}_open", width=100
         ),
+        "cluster": tables.words("Cluster"),
+        "asked_at": st.column_config.DatetimeColumn("Requested (UTC)", format="MM-DD HH:mm"),
         "took_s": tables.seconds("Duration"),
         "who": tables.words("User"),
-    }
-    if rows["stop"].notna().any():
-        columns["stop"] = st.column_config.ButtonColumn(
+        "stop": st.column_config.ButtonColumn(
             "", on_click=stop_clicked, key=f"_{key}_stop", width=70
-        )
-    tables.table(
-        rows,
-        columns,
-        key=key,
-        alt="Jobs with state, progress and result, running jobs first",
-        height=min(_LIST_PX, tables.height_of(len(rows))),
-        missing="",
-    )
+        ),
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from core.findings.finding import Finding
 from core.units import pluralize
@@ -15,19 +15,9 @@ COUNTED = ("error", "warning")
 """Severities that ask for a look."""
 
 
-def count_by_page(findings: Iterable[Finding], page_of: Callable[[Finding], str]) -> Counts:
-    """Return the errors and warnings of each page.
-
-    Args:
-        findings: Of one cluster.
-        page_of: Returns the page on which something can be done about a finding; empty: none.
-    """
-    counts: dict[str, Counter[str]] = {}
-    for finding in findings:
-        page = page_of(finding)
-        if page and finding.severity in COUNTED:
-            counts.setdefault(page, Counter())[finding.severity] += 1
-    return counts
+def count_listed(findings: Iterable[Finding]) -> Counter[str]:
+    """Return the errors and warnings among the findings that a page lists."""
+    return Counter(one.severity for one in findings if one.severity in COUNTED)
 
 
 def badge_of(count: Counter[str]) -> str:

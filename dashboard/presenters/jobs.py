@@ -27,12 +27,35 @@ STATES: Final[Mapping[str, str]] = {
 """Every state with a sign of its own."""
 
 JOBS: Final = "jobs"
+ALL: Final = "all"
+"""Clusters of a job that names none."""
 _PAGES: Final[Mapping[str, str]] = {"backtest": "backtest"}
 
 
 def page_of(kind: str) -> str:
     """Return the page on which jobs of a kind are requested and shown."""
     return _PAGES.get(kind, JOBS)
+
+
+_SUBJECTS: Final[Mapping[str, str]] = {
+    "trends": "history",
+    "flaps": "history",
+    "pipeline": "history",
+    "health": "fleet",
+    "diagnose": "diagnose",
+    "drill": "ownership",
+    "shed": "rebalance",
+    "simulate": "rebalance",
+    "what_if": "rebalance",
+    "place": "lookup",
+    "topics": "lookup",
+    "balance": "pegasus_balance",
+}
+
+
+def subject_page_of(kind: str) -> str:
+    """Return the page about what a job computed or made; empty: none."""
+    return _SUBJECTS.get(kind, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +155,7 @@ def _stopping(job: Job) -> str:
     if not is_on_spark(job):
         return f"Stopping after the current part. {_counts(job)}".strip()
     if not job.status.total:
-        return "Stopping after Spark has started (up to/min)."
+        return "Stopping after Spark has started (up to 1 min)."
     return f"Stopping after the current Spark tasks. {_counts(job)}"
 
 
@@ -194,7 +217,7 @@ def clusters_of(job: Job) -> str:
     held = parameters | nested if isinstance(nested, dict) else parameters
     names = held.get("clusters") or held.get("cluster") or []
     listed = [names] if isinstance(names, str) else [str(name) for name in names]
-    return ", ".join(listed) or "all"
+    return ", ".join(listed) or ALL
 
 
 def subtitle(job: Job) -> str:
@@ -219,12 +242,13 @@ def jobs_frame(jobs: Sequence[Job], kinds: Mapping[str, JobKind], now: datetime)
                 "who": job.request.actor if job.request else "",
                 "asked_at": moment(job.request.requested_at) if job.request else None,
                 "took_s": took_s(job, now),
+                "open": "Open result" if job.answer is not None else None,
                 "stop": None if job.is_ended or job.is_stopping else "Stop",
             }
             for job in jobs
         ],
         columns=[
             *("job", "kind", "cluster", "state", "progress", "outcome", "who", "asked_at"),
-            *("took_s", "stop"),
+            *("took_s", "open", "stop"),
         ],
     )

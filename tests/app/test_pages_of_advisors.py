@@ -47,10 +47,10 @@ def test_every_calculator_answers_from_the_live_cluster(site, fleet, view):
 
 
 def test_number_of_bundles_names_every_reason(site, fleet):
-    app = site.open("advisors", view="bundles", brokers="50")
+    app = site.open("advisors", view="bundles", brokers="50", within_pct="5")
     assert_calm(app)
     said = texts(app)
-    assert "50 brokers" in said
+    assert "50 brokers within 5% of the mean" in said
     assert "custom" in said
     for reason in ("even load", "limit of topics", "lookups of a move", "znodes"):
         assert reason in said

@@ -56,16 +56,18 @@ def test_what_fires_is_first_with_value_and_limit_and_every_rule_has_a_threshold
     app = Site(tmp_path).open("alerts")
     assert_calm(app)
     firing, others, thresholds = (one.value for one in app.dataframe)
-    assert list(firing["title"]) == ["Data is stale", "Load is uneven"]
+    assert list(firing["title"]) == ["Stale data", "Uneven load"]
     assert list(firing["measured"]) == ["9 min", "+134%"]
     assert list(firing["message"]) == ["A sentence."] * 2
     assert list(firing["limit"]) == ["5 min", "+50%"]
     assert list(firing["object"]) == ["fleet", "fleet · traffic"]
     assert [list(one) for one in others["state"]] == [["● Resolved"]]
     assert list(thresholds["title"]) == [rule.title for rule in RULES]
-    assert dict(zip(thresholds["title"], thresholds["limit"], strict=True))["Data is stale"] == (
-        "5 min"
-    )
+    conditions = dict(zip(thresholds["title"], thresholds["condition"], strict=True))
+    assert conditions["Stale data"] == "age of snapshot > 5 min"
+    assert conditions["Finding at level error"] == "findings at level error > 0"
+    assert conditions["History not rolled up"] == "lag > 180 min"
+    assert all(conditions.values())
     figures = {one.label: one.value for one in app.metric}
     assert (figures["Firing"], figures["Silenced"], figures["Resolved"]) == ("2", "0", "1")
 
@@ -113,9 +115,9 @@ def test_a_silence_of_one_alert_covers_that_alert_only(config, tmp_path) -> None
     app = Site(tmp_path).open("alerts")
     assert_calm(app)
     firing, others, _ = (one.value for one in app.dataframe)
-    assert list(firing["title"]) == ["Data is stale"]
+    assert list(firing["title"]) == ["Stale data"]
     assert [list(one) for one in others["state"]] == [["◌ Silenced"], ["● Resolved"]]
-    assert "Load is uneven · fleet · traffic · until" in texts(app)
+    assert "Uneven load · fleet · traffic · until" in texts(app)
 
 
 def test_without_an_alert_the_page_says_so_and_keeps_the_thresholds(tmp_path, monkeypatch) -> None:

@@ -199,7 +199,7 @@ def test_split_is_judged_by_the_topics_that_were_fetched(site, fleet):
     assert f"{topics.num_rows} topics. Read at " in said
     assert "3 min ago" in said
     assert "by its topics" in said
-    assert "assumed by width" not in said
+    assert "hash range (assumed)" not in said
 
 
 def test_cut_that_cannot_help_is_not_what_the_primary_button_applies(site, fleet):
@@ -235,7 +235,9 @@ def test_split_of_a_writable_cluster_leads_to_the_dialog(site, fleet):
     assert_calm(app)
     said = texts(app)
     assert "would be split" in said
-    assert any("Assumed by width" in one.value for one in app.warning)
+    assert any(
+        "Assumption: load is proportional to the hash range" in one.value for one in app.warning
+    )
     assert app.text_input(key=REASON).label.startswith("Reason")
 
 

@@ -531,7 +531,8 @@ def test_the_difference_of_replay_and_record_is_told_next_to_the_verdict():
         }
     )
     assert fidelity(rows, PULSAR.nouns) == (
-        "The replay differs from the record by 19 points of deviation and 96.5 unloads a day; "
-        "treat smaller differences as noise."
+        "Actual: measured on the cluster. Replayed: the recorded settings, simulated. They differ "
+        "by 19 points of deviation and 96.5 unloads a day; smaller differences between candidates "
+        "are noise."
     )
     assert not fidelity(rows.head(1), PULSAR.nouns)

@@ -15,12 +15,15 @@ from history_worlds import pulsar_minutes
 
 from connectors.config.model import TrimtabConfig
 from connectors.config.storage import History, Pipeline
+from connectors.jobs.kinds.history import KINDS, PipelineJob
+from connectors.jobs.model import JobContext
 from connectors.recording.status import RecordingStatus, pipeline_lag_s
 from connectors.recording.upkeep import keep_in_order
 from core.history.store.layout import HOUR_MS, HistoryError
 from core.history.tiers import pipeline
 from core.history.tiers.local import hours_here
 from core.history.tiers.registry import tier_tables
+from core.progress import NoProgress
 from core.units import datetime_to_ms
 from dashboard.cli.main import run
 
@@ -254,3 +257,25 @@ def test_an_export_of_nothing_creates_no_file(store, capsys, arguments, code, me
     refused = answer(capsys, "export", CLUSTER, *arguments, code=code)
     assert message in refused["error"]["message"]
     assert not list(Path.cwd().glob("a.*"))
+
+
+def test_a_job_that_rolls_up_names_every_cluster_that_failed(store, tmp_path: Path) -> None:
+    for name in ("east", "west"):
+        recorded(store, SNAPSHOTS, name)
+    for path in tmp_path.rglob("*.parquet"):
+        if CLUSTER not in str(path):
+            path.write_bytes(b"damaged")
+    context = JobContext(
+        config=TrimtabConfig(clusters=[], state_dir=tmp_path),
+        out=tmp_path,
+        progress=NoProgress(),
+        spark=lambda: pytest.fail("no Spark for so little"),
+        history=lambda: store,
+    )
+    with pytest.raises(HistoryError) as caught:
+        next(kind for kind in KINDS if kind.name == "pipeline").run(
+            context, PipelineJob(engine="local")
+        )
+    assert caught.value.message.startswith("2 clusters not rolled up; east: ")
+    assert " west: " in caught.value.message
+    assert caught.value.hint == "1 other cluster rolled up."

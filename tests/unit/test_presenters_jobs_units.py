@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from connectors.jobs.kinds.fleet import failed
 from core.history.analysis.trends.tables import GAPS, HOT, MOVERS, OF_CLUSTERS
 from core.history.analysis.trends.trends import TRENDS
 from dashboard.app_pages.jobs.model import (
@@ -146,3 +147,11 @@ def test_one_period_is_drawn_as_bars_and_several_as_lines() -> None:
         [[1_795_363_200_000, 1_795_366_800_000]],
     )
     assert charts_of(later, shown_columns(later)).time == "starts_at"
+
+
+def test_clusters_that_failed_are_all_named_with_the_reasons_of_the_first() -> None:
+    reasons = {f"c-{number}": f"Fault {number}." for number in range(1, 6)}
+    assert failed(reasons, "See the log.") == (
+        "c-1: Fault 1. c-2: Fault 2. c-3: Fault 3. Also failed: c-4 and c-5. See the log."
+    )
+    assert failed({"c-1": "Fault 1."}, "See the log.") == "c-1: Fault 1."

@@ -163,7 +163,7 @@ def proposal(**fields):
             {},
             (
                 "Target ±20% not reached",
-                "Target ±20% not reached; best plan: max deviation ±30%. Reasons: tab Why.",
+                "Target ±20% not reached; best plan: max deviation 30%. Reasons: tab Why.",
             ),
         ),
         (
@@ -171,8 +171,8 @@ def proposal(**fields):
             (
                 "Target ±20% not reachable",
                 (
-                    "Target ±20% not reachable; best plan: max deviation ±30%, "
-                    "lower bound: max deviation ±26.4%. Reasons: tab Why."
+                    "Target ±20% not reachable; best plan: max deviation 30%, "
+                    "lower bound: max deviation 26.4%. Reasons: tab Why."
                 ),
             ),
         ),

@@ -76,7 +76,7 @@ def test_without_topics_the_load_is_dealt_out_by_width_and_marked() -> None:
     assert all(part.is_assumed for part in found.parts)
     assert any("assumed" in note for note in found.notes)
     assert found.verdict.code == "assumed"
-    assert "Assumed by width" in found.verdict.hint
+    assert "Assumption: load is proportional to the hash range" in found.verdict.hint
 
 
 def test_one_topic_with_most_of_the_load_makes_a_split_pointless() -> None:

@@ -8,13 +8,19 @@ import pyarrow as pa
 import pytest
 from fleet_builder import make_snapshot
 
-from core.planning.advisors.bundle_reasons import BundleLimits, Demand, advise_bundles
+from core.planning.advisors.bundle_reasons import (
+    BundleAdvice,
+    BundleLimits,
+    Demand,
+    advise_bundles,
+    recommend,
+)
 from core.pulsar.settings import effective_settings
 from core.pulsar.split import explain_split, find_bundles_to_split
-from core.pulsar.split.watch import over_limit_count, split_watch
+from core.pulsar.split.watch import OverLimit, over_limit, split_watch
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
-from dashboard.app_pages.pulsar.advisors.model import bundles_answer, bundles_figures
+from dashboard.app_pages.pulsar.advisors.model import bundles_figures
 
 LONG = ("long_msg_rate_in", "long_msg_rate_out")
 LONG_FLOW = ("long_msg_throughput_in", "long_msg_throughput_out")
@@ -140,22 +146,59 @@ def test_bundles_over_a_limit_are_counted_for_each_namespace():
     limit = {"loadBalancerNamespaceBundleMaxMsgRate": int(highest) - 1}
     settings = effective_settings(snapshot, overrides=limit)
     others = {row["namespace"] for row in watch} - {namespace}
-    assert over_limit_count(snapshot, settings, namespace) >= 1
-    assert over_limit_count(snapshot, settings, "no/such") == 0
-    counts = [over_limit_count(snapshot, settings, name) for name in (namespace, *others)]
+    hot = over_limit(snapshot, settings, namespace)
+    assert hot.splittable or hot.single
+    assert not len(over_limit(snapshot, settings, "no/such"))
+    counts = [len(over_limit(snapshot, settings, name)) for name in (namespace, *others)]
     whole = split_watch(snapshot, settings, limit=100)["ratio"].to_pylist()
     assert sum(counts) == sum(ratio > 1 for ratio in whole)
 
 
-def test_enough_bundles_over_a_limit_are_not_sufficient():
+def _advice() -> BundleAdvice:
     limits = BundleLimits.of(effective_settings(make_snapshot(brokers=3, bundles=30)))
     demand = Demand(brokers=3, topics=30, clients=30, msg_rate=10.0, bytes_per_s=10.0, within=0.2)
-    advice = advise_bundles(demand, limits)
-    present = advice.bundles + 1
-    assert "sufficient" in bundles_answer(advice, present, 0)
-    answer = bundles_answer(advice, present, 2)
-    assert "enough only for uniform topics: 2 bundles over a limit" in answer
-    assert "sufficient" not in answer
-    current = bundles_figures(advice, present, 2)[1]
-    assert (current.note, current.status) == ("2 over a limit", "warning")
-    assert bundles_figures(advice, present, 0)[1].note == "enough"
+    return advise_bundles(demand, limits)
+
+
+def test_bundles_that_exist_are_kept_because_pulsar_cannot_merge_them():
+    advice = _advice()
+    more = advice.bundles + 4
+    kept = recommend(advice, present=more, over=OverLimit())
+    assert (kept.action, kept.bundles) == ("keep", more)
+    assert f"{advice.bundles} would be enough, but Pulsar cannot merge bundles" in kept.sentence
+    same = recommend(advice, present=advice.bundles, over=OverLimit())
+    assert (same.action, same.bundles) == ("keep", advice.bundles)
+    assert "merge" not in same.sentence
+
+
+def test_a_bundle_over_a_limit_is_split_and_the_others_are_kept():
+    advice = _advice()
+    present = advice.bundles + 4
+    over = OverLimit(splittable=("t/n/0x0_0x1", "t/n/0x1_0x2"))
+    split = recommend(advice, present=present, over=over)
+    assert (split.action, split.bundles) == ("split", present + 2)
+    assert split.sentence.startswith(f"Split 2 bundles over a limit, keep the other {present - 2}")
+    figures = {
+        one.label: one for one in bundles_figures(advice, split, present=present, over=len(over))
+    }
+    assert figures["Recommended"].value == f"{present + 2} bundles"
+    assert figures["Recommended"].note == "2 more by splits"
+    assert (figures["Current"].note, figures["Current"].status) == ("2 over a limit", "warning")
+    assert figures["Required"].value == f"{advice.bundles} bundles"
+
+
+def test_a_bundle_of_one_topic_needs_partitions_and_no_split():
+    advice = _advice()
+    alone = recommend(advice, present=advice.bundles, over=OverLimit(single=("t/n/0x0_0x1",)))
+    assert (alone.action, alone.bundles) == ("keep", advice.bundles)
+    assert "has one topic and cannot be split: add partitions" in alone.sentence
+
+
+def test_too_few_bundles_are_added_those_over_a_limit_first():
+    advice = _advice()
+    few = recommend(advice, present=advice.bundles - 1, over=OverLimit(splittable=("t/n/0x0_0x1",)))
+    assert (few.action, few.bundles) == ("add", advice.bundles)
+    assert "1 more than now" in few.sentence
+    assert "Split the 1 over a limit first." in few.sentence
+    new = recommend(advice, present=0, over=OverLimit())
+    assert (new.action, new.sentence) == ("create", advice.sentence)

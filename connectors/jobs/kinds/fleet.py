@@ -23,7 +23,7 @@ from core.request import Request
 from core.snapshot.store import SnapshotStore, load_manifest
 from core.spark.engine import Engine, tables_of
 from core.spark.fleet import PROBLEMS, InDirectory, InHistory, Source
-from core.units import pluralize
+from core.units import listed, pluralize
 
 _SNAPSHOTS: Final = "snapshots"
 _PROBLEM_TABLE: Final = "Clusters without a result, with the reason."
@@ -174,15 +174,31 @@ def _keep_answer(
         out.write(packed(KeptAnswer(taken_at=taken_at, answer=sent)))
 
 
+MAX_REASONS: Final = 3
+"""Clusters of which a sentence has the reason; the others are named."""
+
+
 def unanswered(problems: pa.Table) -> str:
-    """Return the number of clusters without a result and the reason, with the first name."""
+    """Return the clusters without a result: the reasons of the first, the names of the others."""
     if not problems.num_rows:
         return ""
-    first = problems.slice(0, 1).to_pylist()[0]
-    return (
-        f" {pluralize(problems.num_rows, 'cluster')} without a result; {first['cluster']}: "
-        f"{first['sentence']}"
+    reasons = dict(
+        zip(problems["cluster"].to_pylist(), problems["sentence"].to_pylist(), strict=True)
     )
+    where = "The table Problems has all reasons."
+    return f" {pluralize(len(reasons), 'cluster')} without a result; {failed(reasons, where)}"
+
+
+def failed(reasons: Mapping[str, str], where: str) -> str:
+    """Return the clusters that failed: the reasons of the first, the names of the others.
+
+    Args:
+        reasons: By cluster.
+        where: Sentence on the place of the reasons that are not in it.
+    """
+    text = " ".join(f"{name}: {why}" for name, why in list(reasons.items())[:MAX_REASONS])
+    rest = list(reasons)[MAX_REASONS:]
+    return f"{text} Also failed: {listed(rest, 2 * MAX_REASONS)}. {where}" if rest else text
 
 
 def kind_of(operation: Operation[Any, Any]) -> JobKind:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -10,7 +11,7 @@ import pyarrow.compute as pc
 from pydantic import field_validator, model_validator
 
 from connectors.config.credentials import Strict
-from connectors.jobs.kinds.fleet import write
+from connectors.jobs.kinds.fleet import failed, write
 from connectors.jobs.model import JobAnswer, JobContext, JobKind, ScopedRequest
 from core.history.analysis.flaps.job import flaps_here
 from core.history.analysis.requests import FlapsRequest, RecordScope, TrendsRequest
@@ -24,6 +25,9 @@ from core.units import datetime_to_ms, pluralize
 if TYPE_CHECKING:
     from core.history.store.store import HistoryStore
     from core.history.tiers.pipeline import HoursEngine
+
+
+_log = logging.getLogger("trimtab.jobs")
 
 
 class RecordJob(Strict):
@@ -132,7 +136,7 @@ def _pipeline(context: JobContext, job: PipelineJob) -> JobAnswer:
     only = between(job.start, job.end) if job.is_repeated else None
     engine = context.config.pipeline.engine if job.engine == "auto" else job.engine
     rows = []
-    failures = []
+    failures: dict[str, str] = {}
     for name in chosen_clusters(store, job.clusters or ()):
         master = context.config.spark.master
         computed: HoursEngine = hours_here
@@ -145,11 +149,16 @@ def _pipeline(context: JobContext, job: PipelineJob) -> JobAnswer:
                 store, name, now_ms, only=only, engine=computed, progress=context.progress
             )
         except HistoryError as exc:  # a damaged cluster must not stop those after it
-            failures.append(str(exc))
+            _log.warning("history of %s is not rolled up: %s", name, exc)
+            failures[name] = str(exc)
             continue
         rows.append({"cluster": name, "hours": done.hours, "days": done.days, "rows": done.rows})
     if failures:
-        raise HistoryError(failures[0], hint="The other clusters were rolled up.")
+        reasons = failed(failures, "The log of the job server has all reasons.")
+        done_words = f"{pluralize(len(rows), 'other cluster')} rolled up." if rows else ""
+        raise HistoryError(
+            f"{pluralize(len(failures), 'cluster')} not rolled up; {reasons}", hint=done_words
+        )
     table = pa.Table.from_pylist(rows, schema=ROLLED_UP)
     write(context, {"clusters": table})
     hours, days = (pc.sum(table[name]).as_py() or 0 for name in ("hours", "days"))

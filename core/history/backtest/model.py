@@ -116,7 +116,7 @@ class Candidate:
         shedding = _WITHOUT_SHEDDING if self.shedding is None else self.shedding
         parts = [f"{self.policy} policy" if self.policy else shedding.replace(RECORDED, "")]
         if not self.policy:
-            parts += [self.placement] if self.placement else []
+            parts += [f"placement {self.placement}"] if self.placement else []
         parts += [f"{key}={json.dumps(value)}" for key, value in sorted(self.settings.items())]
         return _SEPARATOR.join(part for part in parts if part) or REPLAYED
 

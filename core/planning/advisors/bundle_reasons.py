@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from core.errors import InputError
 from core.planning.advisors.bundle_count import BundleCount, advise
 from core.pulsar.settings import EffectiveSettings
+from core.pulsar.split.watch import OverLimit
 from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio, pluralize
 
 Bound = Literal["least", "most", "cost"]
@@ -120,6 +121,7 @@ class BundleAdvice:
         is_assumed: Topics were taken for equal and spread by chance, as none were read.
         reasons: Each with its number.
         tried: What each number comes to, ascending.
+        because: Why it is no fewer, as a clause.
         sentence: The advice in words.
     """
 
@@ -128,6 +130,26 @@ class BundleAdvice:
     is_assumed: bool
     reasons: tuple[BundleReason, ...]
     tried: tuple[BundleCount, ...]
+    because: str
+    sentence: str
+
+
+Action = Literal["create", "add", "split", "keep"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundleRecommendation:
+    """What to do with the bundles of a namespace.
+
+    Attributes:
+        action: ``create``: the namespace has none yet; ``add``: split until there are enough;
+            ``split``: only those over a limit; ``keep``: no change.
+        bundles: Number of bundles after it.
+        sentence: Both, with the reason.
+    """
+
+    action: Action
+    bundles: int
     sentence: str
 
 
@@ -135,6 +157,7 @@ def advise_bundles(
     demand: Demand,
     limits: BundleLimits,
     *,
+    present: int = 0,
     positions: NDArray[np.int64] | None = None,
     loads: NDArray[np.float64] | None = None,
 ) -> BundleAdvice:
@@ -143,6 +166,7 @@ def advise_bundles(
     Args:
         demand: What it has to carry.
         limits: Of its bundles.
+        present: Bundles that it has, which costs are computed for if they are more; 0: none.
         positions: Place of every real topic on the ring; ``None`` for random positions.
         loads: Load of every real topic; ``None`` if all are equal.
     Raises:
@@ -158,14 +182,60 @@ def advise_bundles(
     reasons = [_spread(demand, even, most), *_splitting(demand, limits)]
     wanted = max([one.bundles or 1 for one in reasons], default=1)
     bundles = min(wanted if even else most, most)
-    reasons += [_maximum(wanted, most), _lookups(demand, bundles), _znodes(bundles)]
+    after = max(bundles, present)
+    reasons += [_maximum(wanted, most), _lookups(demand, after), _znodes(after)]
+    because = _because(demand, reasons, bundles, is_even=even is not None)
     return BundleAdvice(
         bundles=bundles,
         is_even=even is not None,
         is_assumed=is_assumed,
         reasons=tuple(reasons),
         tried=tuple(tried),
-        sentence=_sentence(demand, reasons, bundles, is_even=even is not None),
+        because=because,
+        sentence=f"{pluralize(bundles, 'bundle')}: {because}.",
+    )
+
+
+def recommend(advice: BundleAdvice, *, present: int, over: OverLimit) -> BundleRecommendation:
+    """Return what to do with a namespace that has bundles: Pulsar splits them, and merges none.
+
+    Args:
+        advice: How many the namespace needs.
+        present: How many it has; 0: none, or unknown.
+        over: Those over a limit of automatic splits.
+    """
+    needed, splits = advice.bundles, len(over.splittable)
+    alone = ""
+    if over.single:
+        one = len(over.single) == 1
+        alone = (
+            f" {pluralize(len(over.single), 'bundle')} over a limit {'has' if one else 'have'} "
+            "one topic and cannot be split: add partitions to the topic."
+        )
+    if not present:
+        return BundleRecommendation(action="create", bundles=needed, sentence=advice.sentence)
+    if present < needed:
+        first = f" Split the {splits} over a limit first." if splits else ""
+        return BundleRecommendation(
+            action="add",
+            bundles=needed,
+            sentence=f"{pluralize(needed, 'bundle')}, {needed - present} more than now: "
+            f"{advice.because}.{first}{alone}",
+        )
+    why = advice.because
+    if present > needed and advice.is_even:
+        why = f"{needed} would be enough, but Pulsar cannot merge bundles"
+    if splits:
+        hot = pluralize(splits, "bundle")
+        return BundleRecommendation(
+            action="split",
+            bundles=present + splits,
+            sentence=f"Split {hot} over a limit, keep the other {present - splits}: {why}.{alone}",
+        )
+    return BundleRecommendation(
+        action="keep",
+        bundles=present,
+        sentence=f"Keep the {pluralize(present, 'bundle')}: {why}.{alone}",
     )
 
 
@@ -271,20 +341,19 @@ def _znodes(bundles: int) -> BundleReason:
     )
 
 
-def _sentence(
+def _because(
     demand: Demand, reasons: Sequence[BundleReason], bundles: int, *, is_even: bool
 ) -> str:
-    brokers = pluralize(demand.brokers, "broker")
+    keeps = (
+        f"{pluralize(demand.brokers, 'broker')} within {format_ratio(demand.within)} of the mean"
+    )
     if not is_even:
-        return (
-            f"{pluralize(bundles, 'bundle')} is the maximum, and the busiest of "
-            f"{brokers} would still be more than {format_ratio(demand.within)} "
-            "above the mean."
-        )
+        return f"no number up to {bundles} keeps {keeps}"
     binding = next(
         (one for one in reasons if one.bound == "least" and one.bundles == bundles), None
     )
-    because = f"the {binding.name} requires it" if binding else "the maximum is reached"
-    if binding and binding.name == EVEN_LOAD:
-        because = f"fewer cannot keep every broker within {format_ratio(demand.within)} of the mean"
-    return f"{pluralize(bundles, 'bundle')} for {brokers}: {because}."
+    if binding is None:
+        return "the maximum is reached"
+    if binding.name == EVEN_LOAD:
+        return f"fewer cannot keep {keeps}"
+    return f"the {binding.name} requires it"

@@ -234,9 +234,9 @@ def _assumed(count: int, shares: Sequence[float]) -> SplitVerdict:
     )
     return SplitVerdict(
         code="assumed",
-        sentence=f"It is split into {count} parts; {spread}.",
-        hint="Assumed by width: load in proportion to the hash range. Fetch the topics for an "
-        "exact result.",
+        sentence=f"The bundle is split into {count} parts; {spread}.",
+        hint="Assumption: load is proportional to the hash range. Fetch the topics for an exact "
+        "result.",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -86,11 +87,33 @@ def split_watch(
     return pa.Table.from_arrays([columns[name] for name in WATCH.names], schema=WATCH)
 
 
-def over_limit_count(snapshot: PulsarSnapshot, settings: EffectiveSettings, namespace: str) -> int:
-    """Return the number of bundles of a namespace that are over a limit of automatic splits."""
+@dataclass(frozen=True, slots=True)
+class OverLimit:
+    """Bundles of a namespace over a limit of automatic splits, those furthest over it first.
+
+    Attributes:
+        splittable: Bundles that a split helps.
+        single: Bundles with fewer than two topics, which are never split.
+    """
+
+    splittable: tuple[str, ...] = ()
+    single: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.splittable) + len(self.single)
+
+
+def over_limit(snapshot: PulsarSnapshot, settings: EffectiveSettings, namespace: str) -> OverLimit:
+    """Return the bundles of a namespace that are over a limit of automatic splits."""
     watch = split_watch(snapshot, settings, limit=snapshot.bundles.num_rows)
-    is_over = pc.and_(pc.equal(watch["namespace"], namespace), pc.greater(watch["ratio"], 1.0))
-    return pc.sum(is_over).as_py() or 0
+    own = watch.filter(
+        pc.and_(pc.equal(watch["namespace"], namespace), pc.greater(watch["ratio"], 1.0))
+    )
+    is_single = own["is_single"]
+    return OverLimit(
+        splittable=tuple(own.filter(pc.invert(is_single))["bundle"].to_pylist()),
+        single=tuple(own.filter(is_single)["bundle"].to_pylist()),
+    )
 
 
 def _floats(table: pa.Table, name: str) -> Floats:

@@ -11,7 +11,6 @@ import pandas as pd
 
 from core.alerts.model import Alert, Limits, Severity, Silence
 from core.alerts.rules import RULE_BY_CODE, RULES
-from core.alerts.thresholds import describe
 from core.units import format_age, format_ago, pluralize
 from dashboard.presenters.figures import KeyFigure, Status
 
@@ -138,7 +137,7 @@ def link_of(alert: Alert) -> tuple[str, dict[str, str]] | None:
 def thresholds_table(
     limits: Limits, alerts: Sequence[Alert], silences: Sequence[Silence], now: datetime
 ) -> pd.DataFrame:
-    """Return a row per rule: its measure, its threshold, its duration, and its count.
+    """Return a row per rule: its condition, its duration, its severity, and its firing alerts.
 
     Args:
         limits: Effective ones.
@@ -147,21 +146,11 @@ def thresholds_table(
         now: Aware UTC.
     """
     firing = Counter(alert.key.rule for alert in alerts if is_open(alert, silences, now))
-    fires_above = {
-        "uneven": describe(limits, "deviation_ratio"),
-        "unhealthy": "0 partitions",
-        "problem": "0 errors",
-        "lively": "level steady",
-        "stale": f"{limits.stale_min:g} min",
-        "unread": "no snapshot",
-        "flapping": f"{limits.returned_per_hour:,} moves/h",
-        "settings_drift": "0 settings",
-    }
     rows = [
         {
             "title": rule.title,
             "severity": [SEVERITIES[rule.severity]],
-            "limit": fires_above.get(rule.code, "0 runs"),
+            "condition": rule.condition(limits),
             "minutes": rule.minutes(limits),
             "firing": firing[rule.code],
         }

@@ -107,8 +107,10 @@ def draw_thresholds(rows: pd.DataFrame) -> None:
         rows,
         {
             "title": tables.words("Alert"),
-            "limit": st.column_config.TextColumn("Fires above", alignment="right"),
-            "minutes": st.column_config.NumberColumn("For (min)", format="%g"),
+            "condition": tables.words("Condition"),
+            "minutes": st.column_config.NumberColumn(
+                "For (min)", format="%g", help="Min duration of the condition; 0: fires at once."
+            ),
             "severity": _SEVERITY,
             "firing": tables.whole("Firing"),
         },

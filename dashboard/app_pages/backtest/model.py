@@ -145,7 +145,7 @@ def marks(row: Mapping[Hashable, Any]) -> str:
     """Return the marks of a candidate, each with a sign."""
     found = []
     if row["is_record"]:
-        found.append("● actual")
+        found.append("● actual, measured")
     elif row["candidate"] == REPLAYED or (
         pd.isna(row["rank"]) and is_without_shedding(row["candidate"])
     ):
@@ -381,22 +381,21 @@ def result_figures(shown: BacktestView) -> list[KeyFigure]:
     best = _row(ranking[ranking["rank"].notna()].sort_values("rank"))
     record = record_of(ranking)
     again = _row(ranking[ranking["candidate"] == REPLAYED])
-    compared = "Replayed: simulation with the recorded settings. Actual: recorded moves."
+    compared = "Actual: measured on the cluster. Replayed: the recorded settings, simulated."
     references = ranking["is_record"].eq(other=True) | (ranking["candidate"] == REPLAYED)
     played = ranking[ranking["problem"].isna() & ~references]
     enough = int(played["meets_target"].eq(other=True).sum())
     minutes = ranking["minutes"].max()
-    moves = shown.nouns.moves.capitalize()
     return [
         KeyFigure(
-            label="Deviation p95, rank 1",
+            label="Rank 1: deviation p95",
             value=_ratio(best, "deviation_p95"),
             note=_compared(again, record, "deviation_p95", _ratio),
             status=_judged(best, "deviation_p95", target.deviation if target else None),
             help=f"Max deviation from mean, p95 over the minutes. {compared}",
         ),
         KeyFigure(
-            label=f"{moves} a day, rank 1",
+            label=f"Rank 1: {shown.nouns.moves} a day",
             value=_amount(best, "unloads_per_day"),
             note=_compared(again, record, "unloads_per_day", _amount),
             help=f"{compared} {reassigned_words(record, shown.nouns)}".rstrip(),
@@ -458,8 +457,9 @@ def fidelity(ranking: pd.DataFrame, nouns: Wording) -> str:
         return ""
     deviation, moves = (float(figures[at] or 0.0) - float(figures[at + 1] or 0.0) for at in (0, 2))
     return (
-        f"The replay differs from the record by {abs(deviation) * 100:.0f} points of deviation and "
-        f"{_short(abs(moves))} {nouns.moves} a day; treat smaller differences as noise."
+        "Actual: measured on the cluster. Replayed: the recorded settings, simulated. They differ "
+        f"by {abs(deviation) * 100:.0f} points of deviation and {_short(abs(moves))} {nouns.moves} "
+        "a day; smaller differences between candidates are noise."
     )
 
 

@@ -106,7 +106,7 @@ def draw_pareto(view: BacktestView) -> None:
         key="backtest_pareto",
         alt=f"{moves} per day vs. max deviation, one point per candidate",
     )
-    note = "Labels: rank. Bars: range over the seeds."
+    note = "Number at a point: rank. Error bars: min and max over the seeds."
     lost = model.reassigned_words(model.record_of(view.ranking), view.nouns)
     st.caption(words.plain(" ".join(filter(None, (note, lost)))))
 
@@ -134,29 +134,35 @@ def draw_ranking(view: BacktestView) -> None:
     moves = view.nouns.moves.capitalize()
     words.notes(candidates.not_simulated(view.ranking.to_dict("records")))
     columns = {
-        "rank": tables.whole("Rank"),
+        "rank": tables.whole("Rank", f"{view.nouns.rule} Comparisons have no rank.", width_px=52),
         "candidate": tables.opener(
             "Candidate", "_ranked", partial(_toggle_own, view.picked, whole), width_px=250
         ),
         "deviation_p95": tables.percent(
-            "Deviation", "Max deviation from the mean, p95 over the minutes."
+            "Deviation p95", "Max deviation from the mean, p95 over the minutes."
         ),
         "unloads_per_day": st.column_config.NumberColumn(f"{moves} a day", format="%,.1f"),
         "marks": st.column_config.TextColumn("Status", width=125),
-        "deviation_range": tables.words("Deviation, by seed", "Min and max over the seeds."),
-        "unloads_range": tables.words(f"{moves}, by seed", "Min and max over the seeds."),
+        "deviation_range": tables.words("Deviation range", "Min and max over the seeds."),
+        "unloads_range": tables.words(f"{moves} range", "Min and max over the seeds."),
         "deviation_mean": tables.percent(
-            "Deviation, mean", "Max deviation from the mean, averaged over the minutes."
+            "Deviation mean", "Max deviation from the mean, averaged over the minutes."
         ),
         "minutes_over": tables.percent("Minutes over 20%"),
         "moved_per_day": tables.megabytes(
-            "Moved per day", "Traffic of all moves, summed.", width_px=140
+            "Traffic moved",
+            f"Traffic of all {view.nouns.subject} moved in a day, summed.",
+            width_px=140,
         ),
-        "client_cuts_per_day": tables.whole("Client disconnects/day"),
-        "ping_pongs_per_day": tables.whole("Ping-pongs/day"),
-        "splits_per_day": tables.whole("Splits/day"),
+        "client_cuts_per_day": tables.whole(
+            "Disconnects a day", "Clients that a move disconnects."
+        ),
+        "ping_pongs_per_day": tables.whole(
+            "Ping-pongs a day", f"{moves} back to the previous {view.nouns.server}."
+        ),
+        "splits_per_day": tables.whole("Splits a day"),
         "unowned_s_per_day": tables.seconds(
-            "Unassigned/day", f"{view.nouns.subject.capitalize()} without an owner, summed."
+            "Unassigned a day", f"{view.nouns.subject.capitalize()} without an owner, summed."
         ),
         "runs": tables.whole("Runs"),
         "problem": tables.words("Reason"),

@@ -19,6 +19,7 @@ if shown is not None:
     words.title(presenter.title_of(shown, kinds), presenter.subtitle(shown))
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button("All jobs", icon=":material/arrow_back:", on_click=jobs.close)
+        view.draw_subject(shown)
         new_job.draw_button(shown.kind, "New job from this…")
         if shown.is_ended:
             st.button(

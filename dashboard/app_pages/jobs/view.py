@@ -15,7 +15,9 @@ from dashboard import services, state
 from dashboard.app_pages.jobs import model
 from dashboard.app_pages.jobs.charts import SUFFIXES, shape_bars, shape_lines
 from dashboard.components import choice, figures, tables, words
+from dashboard.presenters import jobs as presenter
 from dashboard.services import jobs as services_jobs
+from dashboard.sitemap import ENTRIES
 
 if TYPE_CHECKING:
     from dashboard.services.jobs import Job
@@ -26,6 +28,23 @@ MAX_ROWS: Final = 2_000
 DRAWN_ROWS: Final = 200_000
 _TRAFFIC: Final = ("msg_throughput", "throughput")
 _ONE: Final = "single line"
+
+
+def draw_subject(job: Job) -> None:
+    """Draw the link to the page about what a job computed or made, for the cluster of the job."""
+    page = presenter.subject_page_of(job.kind) if job.answer is not None else ""
+    if not page:
+        return
+    clusters = presenter.clusters_of(job)
+    named = "" if "," in clusters or clusters == presenter.ALL else clusters
+    st.button(
+        f"Open {ENTRIES[page].title}",
+        icon=":material/arrow_forward:",
+        key="_job_subject",
+        on_click=state.go,
+        args=(page,),
+        kwargs={state.CLUSTER: named},
+    )
 
 
 def draw_tables(job: Job) -> None:

@@ -9,7 +9,7 @@ from core.systems import KnownSystem
 from dashboard import state
 from dashboard.components.pegasus.page import PegasusPage
 from dashboard.components.system import StepsTable
-from dashboard.presenters.finding_counts import Counts, count_by_page
+from dashboard.presenters.finding_counts import Counts, count_listed
 from dashboard.presenters.findings import FindingAction, FindingLinks
 from dashboard.presenters.freshness import Badge, coverage_badge
 from dashboard.presenters.pegasus import headline, outcome
@@ -96,13 +96,10 @@ meta_servers = ["meta1:34601", "meta2:34601"]
         return [coverage_badge(manifest, trouble=trouble)]
 
     def count_findings(self, config: Config, stored: CachedSnapshot) -> Counts:
-        """Return the number of findings by page."""
+        """Return the number of findings that each page lists."""
         del config  # the snapshot has everything
-        findings = pegasus_reading(stored).findings
-        return {
-            **count_by_page(findings, lambda _: "pegasus"),
-            **count_by_page(findings, lambda _: "fleet"),
-        }
+        count = count_listed(pegasus_reading(stored).findings)
+        return {"pegasus": count, "fleet": count}
 
     def subject_page(self, view: RunView, subject: str) -> tuple[str, dict[str, str]] | None:
         """Return the page of a node or a partition."""

@@ -10,7 +10,7 @@ from core.systems import KnownSystem
 from dashboard import state
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.components.system import StepsTable
-from dashboard.presenters.finding_counts import Counts, count_by_page
+from dashboard.presenters.finding_counts import Counts, count_listed
 from dashboard.presenters.findings import FindingAction, FindingLinks
 from dashboard.presenters.freshness import Badge, coverage_badge
 from dashboard.presenters.pulsar.search import search
@@ -19,6 +19,8 @@ from dashboard.queries.pulsar.examinations import examination
 from dashboard.queries.pulsar.snapshots import reading
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from core.actions.views import RunView
     from core.findings.finding import Finding
     from core.snapshot import Manifest
@@ -59,6 +61,12 @@ _BY_OWNERSHIP: Final = (
     *("stale_sessions", "unowned_with_traffic", "unowned_bundles", "owner_unknown", "lookups_fail"),
     *("no_leader", "leader_gone"),
 )
+
+
+_OF_LOAD: Final = ("broker", "bundle", "namespace", "cluster", "table")
+"""Kinds of subjects of the findings on Brokers; those of other pages are not among them."""
+LISTING: Final = ("isolation", "ownership")
+"""Pages that list the findings that they can fix; Policies, their first page, lists both."""
 
 
 _CALCULATORS: Final = {
@@ -143,19 +151,35 @@ admin_urls = ["http://broker1:8080"]
         coverage = coverage_badge(manifest, saved.uncounted)
         return [coverage, *([unknown] if unknown is not None else [])]
 
+    def findings_of(self, page: str, findings: Sequence[Finding]) -> list[Finding]:
+        """Return the findings that a page lists; its entry in the navigation counts them.
+
+        Args:
+            page: ``brokers``, ``isolation``, ``ownership``, or ``policies`` for both of these.
+            findings: Of the cluster.
+        """
+        listing = LISTING if page == "policies" else (page,)
+        if page != "brokers":
+            return [one for one in findings if self._page_of(one) in listing]
+        apart = (*LISTING, "settings")
+        return [
+            one
+            for one in findings
+            if one.subject_kind in _OF_LOAD and self._page_of(one) not in apart
+        ]
+
     def _page_of(self, finding: Finding) -> str:
         action = self.finding_links.actions.get(finding.code)
         return action.page if action is not None else self.finding_links.target(finding)[0]
 
     def count_findings(self, config: Config, stored: CachedSnapshot) -> Counts:
-        """Return the number of findings per page; settings as the doctor judges them."""
+        """Return the number of findings that each page lists; settings as the doctor judges."""
         one = reading(stored)
         judged = examination(config, one.snapshot.manifest.cluster, stored).of_settings
-        return {
-            **count_by_page(one.findings, self._page_of),
-            **count_by_page(one.findings, lambda _: "fleet"),
-            **count_by_page(judged, lambda _: "settings"),
+        listed = {"fleet": one.findings, "settings": judged} | {
+            page: self.findings_of(page, one.findings) for page in ("brokers", *LISTING)
         }
+        return {page: count_listed(findings) for page, findings in listed.items()}
 
     def subject_page(self, view: RunView, subject: str) -> tuple[str, dict[str, str]] | None:
         """Return the page of a bundle."""

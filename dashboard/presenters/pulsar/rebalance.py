@@ -311,7 +311,7 @@ def _extreme(optimal: Proposal, ratio: float) -> str:
     """Return a max deviation, or with a relief the usage of the busiest broker."""
     if _is_relief(optimal):
         return f"max usage {format_ratio(optimal.high * (1 + ratio))}"
-    return f"max deviation {format_band(ratio)}"
+    return f"max deviation {format_ratio(ratio)}"
 
 
 def bounds_words(optimal: Proposal) -> list[str]:

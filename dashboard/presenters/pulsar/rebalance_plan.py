@@ -14,7 +14,6 @@ from core.pulsar.plan.clients import ClientImpact
 from core.pulsar.plan.preview import Preview
 from core.units import (
     UNKNOWN,
-    format_band,
     format_bytes_per_s,
     format_deviation,
     format_msgs_per_s,
@@ -59,7 +58,11 @@ def caveat(preview: Preview) -> str:
     is_known = all(step.placement.is_known for step in preview.steps)
     if not is_known or start is None or end is None or end[0] - start[0] < _VISIBLE:
         return ""
-    return f"The max deviation increases: {format_band(start[0])} now, {format_band(end[0])} after."
+    now, after = (
+        worst_words(measures.throughput)
+        for measures in (preview.measures_before, preview.measures_after)
+    )
+    return f"The max deviation increases: {now} now, {after} after."
 
 
 def cost_figures(impact: ClientImpact, optimal: Proposal | None) -> list[tuple[str, str]]:

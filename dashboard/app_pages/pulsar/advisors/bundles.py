@@ -7,10 +7,11 @@ from typing import Final
 
 import streamlit as st
 
-from core.planning.advisors.bundle_reasons import BundleAdvice, BundleLimits, Demand
+from core.planning.advisors.bundle_reasons import BundleAdvice, BundleLimits, Demand, recommend
 from core.planning.advisors.lookups import UnloadPressure, unload_pressure
-from core.pulsar.split.watch import over_limit_count
+from core.pulsar.split.watch import OverLimit, over_limit
 from core.units import pluralize
+from dashboard import state
 from dashboard.app_pages.pulsar.advisors import model, queries
 from dashboard.app_pages.pulsar.advisors.charts import count_lines, pressure_bars
 from dashboard.app_pages.pulsar.advisors.inputs import Subject
@@ -30,22 +31,36 @@ def _bundles(subject: Subject, given: Given, _: None) -> Result:
     advice = queries.bundle_advice(_request(subject, given))
     present = len(subject.facts.bundles)
     reading = subject.page.reading
-    over = over_limit_count(reading.snapshot, reading.settings, subject.facts.namespace)
+    over = over_limit(reading.snapshot, reading.settings, subject.facts.namespace)
+    recommendation = recommend(advice, present=present, over=over)
     count = None if subject.topics is None else subject.topics.num_rows
     return Result(
-        answer=model.bundles_answer(advice, present, over),
-        figures=model.bundles_figures(advice, present, over),
+        answer=recommendation.sentence,
+        figures=model.bundles_figures(advice, recommendation, present=present, over=len(over)),
+        action=partial(_open_splits, over) if len(over) else None,
         title="Achievable balance",
         chart=count_lines(
             advice.tried,
             within=given["within_pct"] / 100,
-            advised=advice.bundles,
+            required=advice.bundles,
             present=present,
         ),
-        alt="Min deviation of the busiest broker by number of bundles; recommended: "
-        f"{advice.bundles}",
+        alt=f"Min deviation of the busiest broker by number of bundles; required: {advice.bundles}",
         basis=model.basis_words(advice, count),
         tabs={"Why": partial(_reasons, advice)},
+    )
+
+
+def _open_splits(over: OverLimit) -> None:
+    """Draw the link to the split of the bundle that is furthest over its limit."""
+    first = (*over.splittable, *over.single)[0]
+    st.button(
+        "Preview split" if over.splittable else "Open in Splits",
+        icon=":material/call_split:",
+        help=words.plain(first),
+        on_click=state.go,
+        args=("splits",),
+        kwargs={state.BUNDLE: first},
     )
 
 
@@ -87,6 +102,7 @@ def _request(subject: Subject, given: Given) -> queries.BundlesRequest:
             megabytes=cluster.megabytes,
             maximum=int(given[_MAXIMUM]),
         ),
+        present=len(subject.facts.bundles),
         topics=subject.topics if has_topics else None,
         read_at=subject.read_at if has_topics else None,
         namespace=subject.facts.namespace,

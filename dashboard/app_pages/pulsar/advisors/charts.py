@@ -57,7 +57,7 @@ class Tally:
 
 @drawn_once
 def count_lines(
-    tried: Sequence[BundleCount], *, within: float, advised: int, present: int
+    tried: Sequence[BundleCount], *, within: float, required: int, present: int
 ) -> go.Figure:
     """Return the lowest possible excess of the busiest broker over the mean, by bundle count."""
     at = [one.bundles for one in tried]
@@ -86,7 +86,7 @@ def count_lines(
     )
     styled(figure, height=_HEIGHT_PX + 20, legend=True)
     figure.add_hline(y=within * _PERCENT, line={"color": LINE, "width": 1, "dash": "dot"})
-    for place, color, text in ((advised, ACCENT, "recommended"), (present, NEUTRAL, "current")):
+    for place, color, text in ((required, ACCENT, "required"), (present, NEUTRAL, "current")):
         if place:
             figure.add_vline(x=place, line={"color": color, "width": 1.5})
             figure.add_annotation(

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from core.ids import range_text
-from core.planning.advisors.bundle_reasons import BundleAdvice
+from core.planning.advisors.bundle_reasons import Action, BundleAdvice, BundleRecommendation
 from core.planning.advisors.client_queue import Batch, ProducerLoad
 from core.planning.advisors.ledger import (
     Rollover,
@@ -59,55 +59,54 @@ EXAMPLE_WORDS: Final = (
 # -- how many bundles ------------------------------------------------------------------------------
 
 
-def bundles_answer(advice: BundleAdvice, present: int, over: int) -> str:
-    """Return the advice, next to the namespace's bundle count.
+_CHANGES: Final[Mapping[Action, str]] = {"keep": "no change", "create": "for a new namespace"}
+
+
+def bundles_figures(
+    advice: BundleAdvice, recommendation: BundleRecommendation, *, present: int, over: int
+) -> list[KeyFigure]:
+    """Return the recommended, the present and the required number of bundles.
 
     Args:
-        advice: For the namespace.
-        present: Its bundles; 0: unknown.
-        over: Bundles over a limit of automatic splits.
+        advice: How many the namespace needs, with the deciding reason.
+        recommendation: What to do with those that it has.
+        present: How many it has; 0: unknown.
+        over: How many of them are over a limit of automatic splits.
     """
-    if not present:
-        return advice.sentence
-    if present >= advice.bundles and over:
-        return (
-            f"{advice.sentence} Current number: {present}, enough only for uniform topics: "
-            f"{pluralize(over, 'bundle')} over a limit."
-        )
-    if present == advice.bundles:
-        return f"{advice.sentence} Current number: the same."
-    if present > advice.bundles:
-        return f"{advice.sentence} Current number: {present}, sufficient. Bundles are never merged."
-    return f"{advice.sentence} Current number: {present}, {advice.bundles - present} too few."
-
-
-def bundles_figures(advice: BundleAdvice, present: int, over: int) -> list[KeyFigure]:
-    """Return the advice, the namespace's bundle count, and the deciding reason."""
     missing = advice.bundles - present
     state = (
         f"{missing:,} too few" if missing > 0 else f"{over:,} over a limit" if over else "enough"
     )
     bounds = [(reason.bundles, reason.name) for reason in advice.reasons if reason.bound == "least"]
     deciding = max(((count, name) for count, name in bounds if count is not None), default=None)
+    more = recommendation.bundles - present
     return [
         KeyFigure(
             label="Recommended",
-            value=pluralize(advice.bundles, "bundle"),
-            note="even" if advice.is_even else "not achievable",
-            status="ok" if advice.is_even else "warning",
+            value=pluralize(recommendation.bundles, "bundle"),
+            note=_CHANGES.get(recommendation.action) or f"{more:,} more by {_splits(more)}",
+            status="ok" if recommendation.action == "keep" else "",
         ),
         KeyFigure(
             label="Current",
-            value=f"{present:,}" if present else UNKNOWN,
+            value=pluralize(present, "bundle") if present else UNKNOWN,
             note=state if present else "",
             status="" if not present else "ok" if state == "enough" else "warning",
         ),
         KeyFigure(
-            label="Decided by",
-            value="none" if deciding is None else deciding[1],
-            note="" if deciding is None else f"at least {pluralize(deciding[0], 'bundle')}",
+            label="Required" if advice.is_even else "Maximum",
+            value=pluralize(advice.bundles, "bundle"),
+            note=("" if deciding is None else f"by {deciding[1]}")
+            if advice.is_even
+            else "even load not achievable",
+            status="" if advice.is_even else "warning",
+            help="Minimum for even load and for the limits of automatic splits.",
         ),
     ]
+
+
+def _splits(count: int) -> str:
+    return "a split" if count == 1 else "splits"
 
 
 def reasons_table(advice: BundleAdvice) -> pd.DataFrame:

@@ -86,6 +86,7 @@ class BundlesRequest:
     Attributes:
         demand: What the namespace carries.
         limits: Of its bundles.
+        present: How many it has.
         topics: That were read; ``None``: none were.
         read_at: When, so that a later reading is another request.
         namespace: Whose topics these are.
@@ -93,6 +94,7 @@ class BundlesRequest:
 
     demand: Demand
     limits: BundleLimits
+    present: int
     topics: pa.Table | None = field(default=None, compare=False, repr=False)
     read_at: datetime | None = None
     namespace: str = ""
@@ -100,11 +102,17 @@ class BundlesRequest:
 
 def _bundles(request: BundlesRequest) -> BundleAdvice:
     if request.topics is None or not request.topics.num_rows:
-        return advise_bundles(request.demand, request.limits)
+        return advise_bundles(request.demand, request.limits, present=request.present)
     positions, loads = topic_loads(request.topics)
     if not loads.any():
         loads = np.ones(loads.size)
-    return advise_bundles(request.demand, request.limits, positions=positions, loads=loads)
+    return advise_bundles(
+        request.demand,
+        request.limits,
+        present=request.present,
+        positions=positions,
+        loads=loads,
+    )
 
 
 bundle_advice = cached(_bundles, max_entries=64)

@@ -30,6 +30,7 @@ class Result:
     Attributes:
         answer: The page's one sentence.
         figures: The same as figures.
+        action: Draws the button that leads to it; ``None``: nothing to do.
         title: Of the chart.
         chart: The chart; ``None``: there is nothing to draw.
         alt: What the chart shows.
@@ -40,6 +41,7 @@ class Result:
 
     answer: str
     figures: Sequence[KeyFigure]
+    action: Callable[[], None] | None = None
     title: str = ""
     chart: go.Figure | None = None
     alt: str = ""
@@ -88,6 +90,8 @@ class Calculator(Generic[Chosen]):
 def _show(result: Result, title: str) -> None:
     words.answer(result.answer)
     figures.key_figures(result.figures, key=f"calculator_{title}")
+    if result.action is not None:
+        result.action()
     for sentence in result.warnings:
         st.warning(words.plain(sentence), icon=":material/warning:")
     if result.chart is not None:

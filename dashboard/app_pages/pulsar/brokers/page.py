@@ -13,11 +13,21 @@ from dashboard.app_pages.pulsar.brokers.model import BROKER_MEASURES, broker_mea
 from dashboard.charts.heatmap import broker_heatmap
 from dashboard.components import choice, figures, findings, frame, time_range, words
 from dashboard.components.pulsar.page import PulsarPage
+from dashboard.components.pulsar.system import PULSAR
 from dashboard.queries.pulsar.broker_load import believed, brokers_over
 from dashboard.queries.snapshots import within
 
+<<<<<<< HEAD
 ABOUT = ("broker", "bundle", "namespace", "cluster", "table")
 """Kinds of subjects whose findings are shown here; settings and policies have their own pages."""
+=======
+WINDOWS = {
+    "15 min": timedelta(minutes=15),
+    "1 h": timedelta(hours=1),
+    "6 h": timedelta(hours=6),
+    "24 h": timedelta(hours=24),
+}
+>>>>>>> 4db46745 (Badges count what their page lists; bundles that exist; conditions of alerts; results of jobs)
 
 page = frame.open_page("Brokers", PulsarPage)
 reading = page.reading
@@ -58,7 +68,7 @@ figures.chart(
     f"highest now: {data.rows[0] if data.rows else 'unknown'}.",
 )
 
-about = [finding for finding in reading.findings if finding.subject_kind in ABOUT]
+about = PULSAR.findings_of("brokers", reading.findings)
 brokers, resources, wrong, over_time = st.tabs(
     ["Brokers", "Resources", "Findings", "Over time"],
     key=state.VIEW,

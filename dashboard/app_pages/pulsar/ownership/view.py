@@ -17,6 +17,7 @@ from dashboard import state
 from dashboard.app_pages.pulsar.ownership import model, queries
 from dashboard.components import choice, findings, frame, tables, words
 from dashboard.components.pulsar.page import PulsarPage
+from dashboard.components.pulsar.system import PULSAR
 from dashboard.presenters.findings import FindingRow
 
 FINDINGS_IN_SIGHT: Final = 4
@@ -24,8 +25,7 @@ FINDINGS_IN_SIGHT: Final = 4
 
 def findings_of(page: PulsarPage) -> list[FindingRow]:
     """Return the findings on ownership."""
-    found = findings.of_cluster(page)
-    return [one for one in found if (one.links.action(one.finding) or ("", ""))[1] == "ownership"]
+    return findings.of_cluster(page, PULSAR.findings_of("ownership", page.reading.findings))
 
 
 def bundles(page: PulsarPage) -> None:

@@ -32,6 +32,7 @@ OPENED_BY = {
 page = frame.open_page("Policies", PulsarPage)
 limits = policies.limits_of(page.stored)
 figures.key_figures(model.key_figures(limits, page.reading.settings), key="policies")
+view.draw_findings(page)
 policy_changes.draw_pending()
 planned = policy_changes.planned(page)
 

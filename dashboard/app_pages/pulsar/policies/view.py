@@ -20,9 +20,11 @@ from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, UNLIMITED, policy_kind
 from core.schemas.pulsar import RATES
 from dashboard import state
 from dashboard.app_pages.pulsar.policies import model
-from dashboard.components import choice, frame, tables, words
+from dashboard.components import choice, findings, frame, tables, words
 from dashboard.components.pulsar import policy_changes
+from dashboard.components.pulsar.system import PULSAR
 from dashboard.legible import option
+from dashboard.presenters.finding_counts import COUNTED
 from dashboard.presenters.pulsar import policy_edits
 from dashboard.queries.pulsar import policies
 
@@ -33,9 +35,23 @@ if TYPE_CHECKING:
     from dashboard.components.pulsar.page import PulsarPage
 
 
+def draw_findings(page: PulsarPage) -> None:
+    """Draw the errors and warnings of isolation and ownership, which the navigation counts."""
+    listed = PULSAR.findings_of("policies", page.reading.findings)
+    urgent = [one for one in listed if one.severity in COUNTED]
+    if urgent:
+        findings.show(
+            findings.of_cluster(page, urgent),
+            key="policies",
+            moment=page.stored.taken_at,
+            max_rows=_FINDINGS_IN_SIGHT,
+        )
+
+
 # -- namespaces ------------------------------------------------------------------------------------
 
 _TABLE_PX: Final = 470
+_FINDINGS_IN_SIGHT: Final = 3
 
 
 def draw_namespaces(page: PulsarPage, limits: policies.ClusterLimits) -> None:

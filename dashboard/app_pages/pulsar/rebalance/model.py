@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from core.simulation import RoundResult
-from core.units import format_bytes_per_s, format_ratio, listed, pluralize
+from core.units import format_bytes_per_s, listed, pluralize
 from dashboard.app_pages.pulsar.rebalance.fleets import FleetChange, FleetScenario
-from dashboard.presenters.pulsar.rebalance_plan import MAX_DEVIATION, worst_deviation
+from dashboard.presenters.pulsar.rebalance_plan import MAX_DEVIATION, worst_deviation, worst_words
 
 _NAMED = 3
+
+
+def scenario_label(*, joining: int, failing: int, domains: int) -> str:
+    """Return the label of the scenario's button: ``Scenario: +2 brokers, 1 failing domain``."""
+    parts = [
+        f"+{pluralize(joining, 'broker')}" if joining else "",
+        pluralize(failing, "failing broker") if failing else "",
+        pluralize(domains, "failing domain") if domains else "",
+    ]
+    return f"Scenario: {', '.join(filter(None, parts)) or 'none'}"
 
 
 def supposition(fleet: FleetChange) -> str:
@@ -30,8 +40,8 @@ def beginning(origin: FleetScenario) -> str:
     reached = (
         "Balance unknown."
         if before is None or after is None
-        else f"Before shedding: {MAX_DEVIATION} {format_ratio(after[0])} ({after[1]}; now "
-        f"{format_ratio(before[0])})."
+        else f"Before shedding: {MAX_DEVIATION} {worst_words(origin.measures.throughput)} "
+        f"({after[1]}; now {worst_words(origin.before)})."
     )
     return f"{_placed(origin.change)} {reached}"
 

@@ -33,10 +33,11 @@ def control(page: PulsarPage) -> fleets.FleetChange:
         held = st.session_state.get(key)
         if held:  # a broker may have gone since it was chosen
             st.session_state[key] = [one for one in held if one in known]
-    is_changed = any(
-        st.session_state.get(key) for key in (state.JOIN, state.FAIL, state.FAIL_DOMAIN)
+    label = model.scenario_label(
+        joining=int(st.session_state.get(state.JOIN) or 0),
+        failing=len(st.session_state.get(state.FAIL) or ()),
+        domains=len(st.session_state.get(state.FAIL_DOMAIN) or ()),
     )
-    label = "Scenario: changed" if is_changed else "Scenario: none"
     with st.popover(label, icon=":material/science:", key="scenario"):
         joining = st.number_input(
             "Joining brokers",

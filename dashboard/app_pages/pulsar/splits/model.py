@@ -126,7 +126,7 @@ def algorithms_table(what_ifs: Sequence[SplitWhatIf]) -> pd.DataFrame:
                 "verdict": _VERDICTS[one.verdict.code],
                 "at": position_text(one.positions) or "nowhere",
                 "largest": share * _PERCENT if share is not None and one.positions else None,
-                "basis": "assumed by width" if is_assumed else "by its topics",
+                "basis": "hash range (assumed)" if is_assumed else "topics",
                 "why": f"{one.verdict.sentence} {one.verdict.hint}".strip(),
             }
         )

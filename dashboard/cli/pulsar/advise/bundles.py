@@ -15,7 +15,7 @@ from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
 from core.ids import range_text
 from core.plan.model import Plan
 from core.plan.options import PlanOptions
-from core.planning.advisors.bundle_reasons import BundleLimits, Demand, advise_bundles
+from core.planning.advisors.bundle_reasons import BundleLimits, Demand, advise_bundles, recommend
 from core.planning.advisors.lookups import unload_pressure
 from core.planning.advisors.partitions import (
     by_partition_count,
@@ -26,6 +26,7 @@ from core.planning.advisors.split_plan import SplitPlan, plan_cuts
 from core.pulsar.lookup import parse_topic_name
 from core.pulsar.plan.split import build_cuts_plan
 from core.pulsar.settings import EffectiveSettings
+from core.pulsar.split.watch import OverLimit, over_limit
 from core.snapshot.store import load_snapshot
 from core.units import format_ratio, severity_label
 from dashboard.cli import plan_answers
@@ -75,7 +76,7 @@ def bundles(
 
     Shows every reason.
     """
-    facts, settings = _live(snapshot, namespace, has_size=None not in (brokers, topics))
+    facts, settings, over = _live(snapshot, namespace, has_size=None not in (brokers, topics))
     limits = BundleLimits.of(settings)
     if max_bundles is not None:
         limits = dataclasses.replace(limits, maximum=max_bundles)
@@ -86,19 +87,25 @@ def bundles(
         "rate": rate,
         "throughput": throughput,
     }
-    advice = advise_bundles(_demand(given, facts, within), limits)
-    present = len(facts.bundles) if facts else None
+    present = len(facts.bundles) if facts else 0
+    advice = advise_bundles(_demand(given, facts, within), limits, present=present)
+    recommendation = recommend(advice, present=present, over=over)
     body = {
         "bundles": advice.bundles,
-        "present": present,
+        "present": present or None,
+        "recommended": recommendation.bundles,
+        "action": recommendation.action,
+        "over_limit": [*over.splittable, *over.single],
         "is_even": advice.is_even,
         "reasons": [dataclasses.asdict(reason) for reason in advice.reasons],
         "tried": [dataclasses.asdict(one) for one in advice.tried],
-        "sentence": advice.sentence,
+        "sentence": recommendation.sentence,
     }
 
     def show() -> None:
-        print_line(advice.sentence if present is None else f"{advice.sentence} It has {present}.")
+        print_line(recommendation.sentence)
+        for name in over.splittable[:_MAX_SHOWN]:
+            print_line(f"  trimtab split {snapshot} --bundle {name}")
         table(
             ("reason", "bound", "bundles", "arithmetic"),
             [
@@ -130,8 +137,8 @@ def bundles(
 
 def _live(
     directory: str | None, namespace: str | None, *, has_size: bool
-) -> tuple[NamespaceFacts | None, EffectiveSettings]:
-    """Return the namespace and the settings of the snapshot; defaults where none is named."""
+) -> tuple[NamespaceFacts | None, EffectiveSettings, OverLimit]:
+    """Return the namespace, the settings and the bundles over a limit; else defaults."""
     if (directory is None) != (namespace is None):
         raise UsageFaultError(
             "--namespace needs a snapshot.", hint="Pass --snapshot and --namespace together."
@@ -142,13 +149,14 @@ def _live(
                 "The number of brokers and topics is missing.",
                 hint="Pass --brokers and --topics, or --snapshot and --namespace.",
             )
-        return None, EffectiveSettings.defaults()
+        return None, EffectiveSettings.defaults(), OverLimit()
     snapshot = load_snapshot(Path(directory))
     facts = namespace_facts(snapshot.bundles, namespace, snapshot.brokers.num_rows)
     if not facts.bundles:
         known = pc.unique(snapshot.bundles["namespace"]).to_pylist()
         raise UnknownNameError.of("namespace", namespace, known, place=directory)
-    return facts, active_settings(snapshot)
+    settings = active_settings(snapshot)
+    return facts, settings, over_limit(snapshot, settings, namespace)
 
 
 def _demand(
