@@ -17,18 +17,6 @@ from dashboard.components.pulsar.system import PULSAR
 from dashboard.queries.pulsar.broker_load import believed, brokers_over
 from dashboard.queries.snapshots import within
 
-<<<<<<< HEAD
-ABOUT = ("broker", "bundle", "namespace", "cluster", "table")
-"""Kinds of subjects whose findings are shown here; settings and policies have their own pages."""
-=======
-WINDOWS = {
-    "15 min": timedelta(minutes=15),
-    "1 h": timedelta(hours=1),
-    "6 h": timedelta(hours=6),
-    "24 h": timedelta(hours=24),
-}
->>>>>>> 4db46745 (Badges count what their page lists; bundles that exist; conditions of alerts; results of jobs)
-
 page = frame.open_page("Brokers", PulsarPage)
 reading = page.reading
 snapshot, settings, measures = reading.snapshot, reading.settings, reading.measures
