@@ -256,7 +256,11 @@ def _columns(config: Config, jobs: Sequence[Job], key: str) -> dict[str, tables.
         "progress": tables.share("Progress", width_px=90),
         "result": tables.words("Result", width_px=380),
         "open": st.column_config.ButtonColumn(
-            "", on_click=partial(open_of, f"_{key}_open"), key=f"_{key}_open", width=100
+            "",
+            type="tertiary",
+            on_click=partial(open_of, f"_{key}_open"),
+            key=f"_{key}_open",
+            width=100,
         ),
         "cluster": tables.words("Cluster"),
         "asked_at": st.column_config.DatetimeColumn("Requested (UTC)", format="MM-DD HH:mm"),

@@ -102,6 +102,7 @@ def sandbox(
         stats_every_s=min(10.0, request.minute_s / 4),
         report_check_ms=min(5000, round(request.minute_s * 250)),
         day_s=_day_s(request),
+        has_limits=True,
     )
     if request.release is not None:
         options = replace(options, release=find_release(request.release).name)

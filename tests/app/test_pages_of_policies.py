@@ -87,7 +87,7 @@ def test_namespaces_come_first_the_nearest_to_its_limit_on_top(site, fleet):
     assert len(rows) == 10
     first = rows.iloc[0]
     assert first["namespace"] == MAIL
-    assert list(first["state"]) == ["▲ at its limit"]
+    assert list(first["state"]) == ["▲ at limit"]
     assert first["use"] >= 100
     assert first["limit"] == "publish 1 msg/s per topic"
     assert {tuple(one) for one in rows["state"][1:]} == {("◌ no limit",)}
@@ -203,7 +203,7 @@ def test_rates_are_shown_against_live_ones_and_changed(site, fleet):
     app = site.open("policies", view="Rates", namespace=MAIL)
     assert_calm(app)
     said = texts(app)
-    assert "▲ at its limit" in said
+    assert "▲ at limit" in said
     field = _field(app, "publish_rate_acme/mail_publishThrottlingRateInMsg")
     assert field.value == "1"
     field.set_value("")

@@ -47,6 +47,7 @@ class SandboxOptions:
             that release.
         minute_s: Seconds on the wall that settings in minutes count as a minute: less, and a day
             of the leader's work goes by in as much less.
+        has_limits: Some namespaces have rate limits from the start; the workload stays below them.
     """
 
     brokers: int = 12
@@ -72,6 +73,7 @@ class SandboxOptions:
     )
     minute_s: float = 60.0
     release: str = VERSION
+    has_limits: bool = False
 
     @property
     def namespace_count(self) -> int:

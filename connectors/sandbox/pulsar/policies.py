@@ -98,6 +98,31 @@ def _taken(current: str, text: str) -> str:
     return text
 
 
+_LIMITS: Final[dict[str, dict[str, Json]]] = {
+    "acme/orders": {
+        "publishMaxMessageRate": {
+            "publishThrottlingRateInMsg": 250,
+            "publishThrottlingRateInByte": -1,
+        }
+    },
+    "globex/payments": {
+        "publishMaxMessageRate": {
+            "publishThrottlingRateInMsg": 270,
+            "publishThrottlingRateInByte": 1_000_000,
+        }
+    },
+    "initech/telemetry": {
+        "topicDispatchRate": {
+            "dispatchThrottlingRateInMsg": 1_000,
+            "dispatchThrottlingRateInByte": -1,
+            "relativeToPublishRate": False,
+            "ratePeriodInSecond": 1,
+        }
+    },
+}
+"""Rates of each topic, by namespace, of a sandbox that has limits."""
+
+
 def plan_policies(options: SandboxOptions, state: FleetState, zookeeper: str) -> Policies:
     """Return the configuration that the sandbox starts with."""
     release = Release.of(options.release)
@@ -125,6 +150,11 @@ def plan_policies(options: SandboxOptions, state: FleetState, zookeeper: str) ->
         file_values=values,
         dynamic_names=dynamic_names,
         storage={name: documents.storage_policies() for name in layout.namespaces[1:2]},
+        rates={
+            name: dict(_LIMITS[name])
+            for name in layout.namespaces
+            if options.has_limits and name in _LIMITS
+        },
     )
 
 

@@ -145,7 +145,7 @@ def marks(row: Mapping[Hashable, Any]) -> str:
     """Return the marks of a candidate, each with a sign."""
     found = []
     if row["is_record"]:
-        found.append("● actual, measured")
+        found.append("● actual")
     elif row["candidate"] == REPLAYED or (
         pd.isna(row["rank"]) and is_without_shedding(row["candidate"])
     ):

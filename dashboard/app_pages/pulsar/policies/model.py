@@ -112,8 +112,8 @@ def key_figures(limits: ClusterLimits, settings: EffectiveSettings) -> list[KeyF
 # -- namespaces ------------------------------------------------------------------------------------
 
 MARKS: Final = {
-    "at its limit": "▲ at its limit",
-    "may be": "? may be",
+    "at its limit": "▲ at limit",
+    "may be": "? may be at limit",
     "within": "● within",
     "unlimited": "◌ no limit",
     "unknown": "? unknown",

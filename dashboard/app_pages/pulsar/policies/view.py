@@ -72,7 +72,7 @@ def draw_namespaces(page: PulsarPage, limits: policies.ClusterLimits) -> None:
     rows = model.limits_table(limits, is_enforced=holds, shown=shown, contains=contains or "")
     columns = {
         "namespace": tables.opener("Namespace", "_limits_namespace", _change_limits),
-        "state": tables.status("State", model.MARKS.values(), width_px=118),
+        "state": tables.status("State", model.MARKS.values(), width_px=140),
         "use": tables.share("Use of limit", "Use of the combined limit of all topics."),
         "limit": tables.words("Nearest limit", width_px=205),
         "msg_rate_in": tables.rate("Publish"),
