@@ -49,7 +49,6 @@ _SUBJECTS: Final[Mapping[str, str]] = {
     "what_if": "rebalance",
     "place": "lookup",
     "topics": "lookup",
-    "balance": "pegasus_balance",
 }
 
 
