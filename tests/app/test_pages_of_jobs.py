@@ -124,7 +124,7 @@ def test_a_result_answers_first_and_shows_ranking_front_and_time_lines(site):
     assert "◆ Pareto-optimal" in said
     assert "Not known" in said
     shown = {one.label: one.value for one in app.metric}
-    assert shown["Rank 1: deviation p95"] == "14%"
+    assert shown["Deviation p95 of rank 1"] == "14%"
     assert shown["Within target"] == "1 of 2"
     assert len(app.get("plotly_chart")) == 1
     assert job_stories.BEST in said

@@ -388,14 +388,14 @@ def result_figures(shown: BacktestView) -> list[KeyFigure]:
     minutes = ranking["minutes"].max()
     return [
         KeyFigure(
-            label="Rank 1: deviation p95",
+            label="Deviation p95 of rank 1",
             value=_ratio(best, "deviation_p95"),
             note=_compared(again, record, "deviation_p95", _ratio),
             status=_judged(best, "deviation_p95", target.deviation if target else None),
             help=f"Max deviation from mean, p95 over the minutes. {compared}",
         ),
         KeyFigure(
-            label=f"Rank 1: {shown.nouns.moves} a day",
+            label=f"{shown.nouns.moves.capitalize()} a day of rank 1",
             value=_amount(best, "unloads_per_day"),
             note=_compared(again, record, "unloads_per_day", _amount),
             help=f"{compared} {reassigned_words(record, shown.nouns)}".rstrip(),
