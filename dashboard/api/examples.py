@@ -1,7 +1,7 @@
 """Examples of requests and answers, for the description.
 
 They are answers about a small generated cluster, with two elements of each longer list.
-``tests/unit/test_api_examples.py`` writes and verifies the file.
+``tests/unit/dashboard/api/test_api_examples.py`` writes and verifies the file.
 """
 
 from __future__ import annotations

@@ -12,15 +12,15 @@ from test_documents import EXAMPLES, ROOT
 from test_rules_of_the_house import tracked_files
 
 TESTS = (
-    "tests/unit/test_health_rules.py",
-    "tests/unit/test_finding_titles.py",
-    "tests/unit/test_median_shedder.py",
+    "tests/unit/core/pulsar/rules/test_health_rules.py",
+    "tests/unit/core/findings/test_finding_titles.py",
+    "tests/unit/core/pulsar/shedding/test_median_shedder.py",
     "tests/property/test_shedding_gates_property.py",
-    "tests/unit/test_shutdown_step.py",
+    "tests/unit/core/pulsar/steps/test_shutdown_step.py",
     "tests/unit/test_role_matrix.py",
-    "tests/unit/test_domains.py",
-    "tests/unit/test_api.py",
-    "tests/unit/test_guides.py",
+    "tests/unit/core/operations/test_domains.py",
+    "tests/unit/dashboard/api/test_api.py",
+    "tests/unit/dashboard/test_guides.py",
     "tests/architecture/test_step_kinds.py",
     "tests/architecture/test_strategies_are_closed.py",
     "tests/architecture/test_settings_table.py",

@@ -158,3 +158,9 @@ def test_top_level_is_what_it_is_meant_to_be() -> None:
     }  # fmt: skip
     found = {path.relative_to(ROOT).parts[0] for path in tracked_files()}
     assert found <= allowed
+
+
+def test_unit_tests_are_laid_out_as_the_source() -> None:
+    unit = ROOT / "tests" / "unit"
+    folders = {path.parent.relative_to(unit) for path in unit.rglob("test_*.py")}
+    assert not sorted(str(one) for one in folders if not (ROOT / one).is_dir())

@@ -7,7 +7,7 @@
 | ``build`` | the snapshot, and what is lacking |
 
 A further form: its test in ``kinds``, its case in ``gather``, and a file in
-``tests/unit/test_outputs.py``.
+``tests/unit/connectors/pulsar/outputs/test_outputs.py``.
 """
 
 from connectors.pulsar.outputs.build import ImportResult, import_outputs

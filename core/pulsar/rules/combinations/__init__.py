@@ -10,7 +10,8 @@
 | ``storage`` | retention, time to live, ledgers |
 
 A new rule: a generator in the fitting module, its place in that module's ``RULES``, and two cases
-in ``tests/unit/test_combinations.py``, one that it fires on and one that it does not.
+in ``tests/unit/core/pulsar/rules/test_combinations.py``, one that it fires on and one that it does
+not.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@
 | ``recorded`` | metrics against the recorded history |
 
 A new rule: a generator from the health context in the fitting module, its place in that module's
-``RULES``, and two cases in ``tests/unit/test_doctor.py``, one that it fires on and one that it does
-not.
+``RULES``, and two cases in ``tests/unit/core/pulsar/rules/test_doctor.py``, one that it fires on
+and one that it does not.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from test_health_rules import BROKERS, sound
 
 from core.findings.finding import Finding
 from core.pulsar.rules.broker_metrics import BrokerMetrics
@@ -11,7 +12,6 @@ from core.pulsar.rules.registry import assess
 from core.schemas.pulsar import BROKER_METRICS, BUNDLE_METRICS
 from core.snapshot import PulsarSnapshot
 from core.units import datetime_to_ms
-from tests.unit.test_health_rules import BROKERS, sound
 
 
 def exposing(*changes: dict[str, object], bundles: list[dict[str, object]] | None = None):
