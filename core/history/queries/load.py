@@ -274,7 +274,7 @@ class _Question:
         """Return whether a tier has a period of the range of which finer records are gone."""
         step = STEP_MS[_source_of(kind)]
         found = self._reader.ask(
-            f"SELECT DISTINCT taken_at FROM rows WHERE kind = '{CLUSTER_KIND}'",  # noqa: S608  # ours
+            f"SELECT DISTINCT taken_at FROM rows WHERE kind = '{CLUSTER_KIND}'",  # noqa: S608  # names of ours
             kind,
             self._span(step),
         )

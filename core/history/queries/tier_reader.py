@@ -84,7 +84,7 @@ class TierReader:
             for sign, value in ((">=", span.start), ("<=", span.end))
             if value is not None
         ]
-        body = f"SELECT * FROM {rows} WHERE {' AND '.join(bounds) or 'true'}"  # noqa: S608  # ours
+        body = f"SELECT * FROM {rows} WHERE {' AND '.join(bounds) or 'true'}"  # noqa: S608  # numbers of ours
         answer = connection.sql(f"WITH rows AS ({body}) {sql}", params=parameters)
         result: pa.Table = answer.to_arrow_table()
         return result
