@@ -49,19 +49,23 @@ class CopyProgress:
             rate_mb_per_s=size_mb / took_s if took_s > 0 else None,
         )
 
-    def describe(self) -> tuple[str, str]:
-        """Return the amount so far, then what was predicted and the rate."""
+    def describe(self) -> dict[str, str]:
+        """Return the amount so far, what was predicted, and the rate if known, by label."""
         if self.predicted_mb == 0:
-            return "0 B", "roles change only"
-        is_known = self.predicted_mb is not None
-        predicted = (
-            f"{format_mb(self.predicted_mb)} predicted" if is_known else "prediction unknown"
-        )
-        if self.so_far_mb is None:
-            return "not counted", predicted
-        so_far = "0 B" if self.so_far_mb == 0 else format_mb(self.so_far_mb)
-        rate = "" if self.rate_mb_per_s is None else f", {format_mb(self.rate_mb_per_s)}/s"
-        return so_far, f"{predicted}{rate}"
+            return {"so far": "0 B", "predicted": "0 B"}
+        described = {
+            "so far": _amount(self.so_far_mb, "not counted"),
+            "predicted": _amount(self.predicted_mb, "unknown"),
+        }
+        if self.rate_mb_per_s is not None:
+            described["rate"] = f"{format_mb(self.rate_mb_per_s)}/s"
+        return described
+
+
+def _amount(size_mb: float | None, unknown: str) -> str:
+    if size_mb is None:
+        return unknown
+    return "0 B" if size_mb == 0 else format_mb(size_mb)
 
 
 def recent_copy_rate(views: Iterable[RunView]) -> CopyRate | None:

@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 from core.plan.options import CopyRate
 from core.units import format_age
 
-LIMIT: Final = "the limit of a disk"
-"""Basis of a rate."""
+LIMIT: Final = "limit per disk"
+UNMEASURED: Final = f"{LIMIT}; no copy measured yet"
+"""Bases of a rate."""
 
 
 def slower(measured: CopyRate | None, limit_mb_per_s: float | None) -> CopyRate | None:
@@ -20,7 +21,8 @@ def slower(measured: CopyRate | None, limit_mb_per_s: float | None) -> CopyRate 
         limit_mb_per_s: What one disk may receive; ``None`` if no limit, or unknown.
     """
     if limit_mb_per_s and (measured is None or limit_mb_per_s < measured.mb_per_s):
-        return CopyRate(limit_mb_per_s, LIMIT)
+        basis = UNMEASURED if measured is None else LIMIT
+        return CopyRate(limit_mb_per_s, basis, is_limit=measured is None)
     return measured
 
 
@@ -35,14 +37,25 @@ class CopyTime(NamedTuple):
     shortest_s: float
     longest_s: float
 
-    def describe(self) -> str:
-        """Return ``14 s to 42 s``, or ``about 42 s`` where the bounds do not differ."""
+    def describe(self, *, is_limit: bool = False) -> str:
+        """Return ``14 s to 42 s``, or ``about 42 s`` where the bounds do not differ.
+
+        Args:
+            is_limit: The rate is a limit: only the lower bound holds, ``14 s or longer``.
+        """
         shortest, longest = (format_age(max(one, 1.0)) for one in self)
+        if is_limit:
+            return f"{shortest} or longer"
         return f"about {longest}" if shortest == longest else f"{shortest} to {longest}"
 
-    def in_turn(self) -> str:
-        """Return ``about 42 s``: a run makes one copy after the other."""
-        return f"about {format_age(max(self.longest_s, 1.0))}"
+    def in_turn(self, *, is_limit: bool = False) -> str:
+        """Return ``about 42 s``: a run makes one copy after the other.
+
+        Args:
+            is_limit: As of :meth:`describe`.
+        """
+        longest = format_age(max(self.longest_s, 1.0))
+        return f"{longest} or longer" if is_limit else f"about {longest}"
 
 
 def copy_time(

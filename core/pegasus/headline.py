@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from core.pegasus.columns import NodeStatus, PegasusColumns
+from core.pegasus.levels import FunctionLevel
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.summary import unwritable_partitions
 from core.pegasus.verdict import BalanceVerdict, State
@@ -62,14 +63,25 @@ def service_words(facts: PegasusFacts) -> list[str]:
 
 
 def page_answer(facts: PegasusFacts, verdict: BalanceVerdict) -> str:
-    """Return whether the cluster is balanced, after problems that clients notice."""
+    """Return whether the cluster is balanced, after problems that clients notice.
+
+    Counts that the page has as figures are not repeated.
+    """
     service = service_words(facts)
+    balance = balance_sentence(verdict)
+    if verdict.state == "not_balanced":
+        acts = facts.effective_level is FunctionLevel.LIVELY
+        balance = (
+            "Not balanced: the balancer acts in rounds."
+            if acts
+            else "Not balanced: the balancer counts operations and executes none."
+        )
     if not service:
-        return balance_sentence(verdict)
+        return balance
     total = pluralize(len(facts.columns.part_table), "partition")
     count, _, word = service[0].partition(" ")
     rest = "".join(f", {one}" for one in service[1:])
-    return f"{count} of {total} {word}{rest}. {balance_sentence(verdict)}"
+    return f"{count} of {total} {word}{rest}. {balance}"
 
 
 def balance_sentence(verdict: BalanceVerdict) -> str:

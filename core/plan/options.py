@@ -18,11 +18,13 @@ class CopyRate(NamedTuple):
 
     Attributes:
         mb_per_s: Above 0.
-        basis: What says so, a noun: ``the last 8 copies here``, ``the limit of a disk``.
+        basis: What says so, a noun: ``the last 8 copies here``, ``limit per disk``.
+        is_limit: No copy was measured; copies take the estimated time or longer.
     """
 
     mb_per_s: float
     basis: str
+    is_limit: bool = False
 
     def describe(self) -> str:
         """Return ``98 MB/s (the last 8 copies here)``."""

@@ -302,8 +302,12 @@ def _print_results(view: RunView) -> None:
 
 def _print_nodes(view: RunView) -> None:
     """Print the nodes of the plan on a Pegasus cluster: before, predicted, counted; copies."""
-    value, note = CopyProgress.of(view).describe()
-    print_line(f"{'Copied' if view.is_ended else 'Copied so far'}: {value}, {note}.")
+    copied = CopyProgress.of(view).describe()
+    parts = [
+        f"{'Copied' if view.is_ended else 'Copied so far'}: {copied.pop('so far')}",
+        *(f"{name} {value}" for name, value in copied.items()),
+    ]
+    print_line(f"{', '.join(parts)}.")
     came = {item.node: item for item in view.measured.nodes} if view.measured else {}
     print_line()
     columns = ("node", "primaries before", "predicted", "counted")

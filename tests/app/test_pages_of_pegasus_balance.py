@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -163,10 +164,19 @@ def test_shell_lines_have_the_command_that_shows_the_same(site):
 def test_the_headline_is_of_the_selected_candidate_and_the_bar_names_the_rounds(site):
     app = opened(site, pick="Optimizer")
     assert "Optimizer: " in texts(app)
-    assert "app policy, next round" not in texts(app)
-    assert "cluster policy, next round" in texts(
+    assert "the app policy" not in texts(app)
+    assert "At lively, the cluster policy" in texts(
         site.open("pegasus_balance", pick="Cluster policy")
     )
+
+
+@pytest.mark.parametrize("pick", ["App policy", "Cluster policy", "Optimizer"])
+def test_each_count_of_changes_has_its_own_name_and_the_headline_has_none(site, pick):
+    app = opened(site, pick=pick)
+    assert {"Balance operations", "Plan steps"} <= {one.label for one in app.metric}
+    (headline,) = (one for one in texts(app).splitlines() if one.startswith(("Level ", pick + ":")))
+    assert "changes" in headline
+    assert not re.search(r"\d+ (role )?change", headline)
 
 
 @pytest.mark.parametrize(("row", "pick"), [(2, "Cluster policy"), (4, "Manual move"), (0, None)])

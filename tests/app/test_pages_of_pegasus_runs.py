@@ -21,7 +21,7 @@ from core.actions.events import (
 )
 from core.actions.model import Observation, RunId, RunOptions, StepResult
 from core.pegasus.plan.build import RequestedMove, level_plan, moves_plan
-from core.plan.options import PlanOptions
+from core.plan.options import CopyRate, PlanOptions
 from dashboard import services
 from dashboard.cli.main import run
 from dashboard.presenters.pegasus.outcome import subject_page
@@ -130,7 +130,8 @@ def figure(app, label):
 def test_run_that_changes_roles_copies_nothing(site, plan):
     done_story(site, plan)
     app = site.open("run", run=RUN)
-    assert figure(app, "Copied") == ("0 B", "roles change only")
+    assert figure(app, "Copied") == ("0 B", "")
+    assert figure(app, "Copies predicted") == ("0 B", "")
 
 
 def test_run_shows_what_is_copied_so_far_apart_from_what_was_predicted(site, capsys):
@@ -152,11 +153,13 @@ def test_run_shows_what_is_copied_so_far_apart_from_what_was_predicted(site, cap
     )
     app = site.open("run", run=RUN)
     assert_calm(app)
-    assert figure(app, "Copied so far") == ("10 MB", "20 MB predicted, 5 MB/s")
+    assert figure(app, "Copied so far") == ("10 MB", "")
+    assert figure(app, "Copies predicted") == ("20 MB", "")
+    assert figure(app, "Copy rate") == ("5 MB/s", "")
     config = services.load_config(site.config, ())
-    assert measured_rate(config, "peg") == (5.0, "the last copy here")
+    assert measured_rate(config, "peg") == CopyRate(5.0, "the last copy here")
     run(["runs", RUN, "--config", str(site.config)])
-    assert "Copied so far: 10 MB, 20 MB predicted, 5 MB/s." in capsys.readouterr().out
+    assert "Copied so far: 10 MB, predicted 20 MB, rate 5 MB/s." in capsys.readouterr().out
 
 
 def test_activity_lists_runs_of_both_systems_by_cluster(site, plan):

@@ -433,7 +433,8 @@ def _note_time(draft: Draft, disks: int) -> None:
         # the guardian repairs many partitions at once; the steps of a run come one after the other
         own = (step for step in draft.steps if isinstance(step, PegasusStep))
         is_repair = any(step.removed_replicas for step in own)
-        took_words = took.describe() if is_repair else took.in_turn()
+        words_of = took.describe if is_repair else took.in_turn
+        took_words = words_of(is_limit=rate.is_limit)
         sentence = f"{about}: {took_words} at {rate.describe()}."
     draft.note("info", "copies", sentence)
 

@@ -30,12 +30,16 @@ class PegasusOutcome:
         return bool(view.plan.expected.nodes or (view.measured and view.measured.nodes))
 
     def figures(self, view: RunView) -> list[KeyFigure]:
-        """Return the volume copied so far and the volume that the plan predicted."""
+        """Return the volume copied so far, the volume that the plan predicted, and the rate."""
         if not self.is_predicted(view):
             return []
-        value, note = CopyProgress.of(view).describe()
-        label = "Copied" if view.is_ended else "Copied so far"
-        return [KeyFigure(label=label, value=value, note=note)]
+        labels = {
+            "so far": "Copied" if view.is_ended else "Copied so far",
+            "predicted": "Copies predicted",
+            "rate": "Copy rate",
+        }
+        progress = CopyProgress.of(view).describe()
+        return [KeyFigure(label=labels[name], value=value) for name, value in progress.items()]
 
     def draw_links(self, view: RunView) -> None:
         """Draw the link to the cluster, whose balancer works at the level of the run."""

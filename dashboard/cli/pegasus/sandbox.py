@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 NAME: Final = pegasus.SANDBOX_NAME
 """Of its cluster."""
+
+_ZONES: Final = "abc"
 
 app = typer.Typer()
 
@@ -141,5 +144,12 @@ def section(cluster: RunningPegasus) -> str:
         'environment = "demo"',
         "read_only = false",
         f"meta_servers = {json.dumps(cluster.meta_servers)}",
+        f"labels = {{ {', '.join(_labels(cluster.nodes))} }}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _labels(nodes: Sequence[str]) -> Iterator[str]:
+    """Yield the label of each node, as pods in zones have: its port means nothing to a person."""
+    for number, address in enumerate(nodes):
+        yield f'{json.dumps(address)} = "replica-{number} zone-{_ZONES[number % len(_ZONES)]}"'

@@ -219,7 +219,7 @@ def effects_of(
     restored = len(preview.restored)
     found = [
         action_bar.PlanFigure(
-            label="Steps",
+            label="Plan steps",
             value=f"{len(plan.steps):,}",
             note=part or (f"{pluralize(restored, 'setting')} restored" if restored else "one run"),
         )

@@ -220,13 +220,13 @@ def forecast(facts: PegasusFacts) -> tuple[str, str, str]:
     if level is FunctionLevel.STEADY:
         return (
             number,
-            "count at level steady",
+            "meta server, one check",
             (
                 f"{by_kind} balance_operation_count of one check of the current state; at "
                 "lively, each round recounts them."
             ),
         )
-    return number, "this round", f"{by_kind} Operations of the current round."
+    return number, "meta server, this round", f"{by_kind} Operations of the current round."
 
 
 def word_of(level: FunctionLevel | None) -> str:

@@ -15,7 +15,7 @@ from core.units import format_mb, pluralize
 if TYPE_CHECKING:
     from dashboard.queries.pegasus.balance import BalanceBasis
 
-ASSUMED_RATE: Final = CopyRate(500.0, "assumed")
+ASSUMED_RATE: Final = CopyRate(500.0, "assumed; no copy measured yet", is_limit=True)
 """Where the cluster reports no limit and no copy was timed."""
 
 
@@ -40,7 +40,7 @@ def copied_words(copies: int, size_mb: float, unknown: int) -> str:
 def time_words(
     cost: CopyCost, basis: BalanceBasis, rate: CopyRate, *, is_in_turn: bool = False
 ) -> str:
-    """Return the duration of copies: ``3 s to 12 s``.
+    """Return the duration of copies: ``3 s to 12 s``, at a limit ``3 s or longer``.
 
     Args:
         cost: Of the copies.
@@ -52,7 +52,8 @@ def time_words(
         return "\u2013"
     disks = min((count for count in basis.disk_counts.values() if count), default=1)
     took = cost.time(rate.mb_per_s, disks)
-    return took.in_turn() if is_in_turn else took.describe()
+    words_of = took.in_turn if is_in_turn else took.describe
+    return words_of(is_limit=rate.is_limit)
 
 
 def total_cost(costs: Iterable[CopyCost], nodes: int) -> CopyCost:

@@ -151,7 +151,7 @@ def draw_table(
                 f"{measure.capitalize()} of any node vs. mean, at convergence.",
             ),
             "off": tables.percent("After", "Max deviation from the mean at convergence."),
-            "changes": tables.whole("All changes", "All rounds to convergence."),
+            "changes": tables.whole("Total changes", "Simulated, all rounds to convergence."),
             "copies": tables.whole("Copies", "Copied replicas; role changes copy no data."),
             "copy_mb": tables.copied(),
             "rounds": tables.whole("Rounds"),

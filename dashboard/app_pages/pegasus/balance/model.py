@@ -17,7 +17,6 @@ from core.pegasus.balance.node_order import LikelyPlan
 from core.pegasus.balance.preconditions import disk_doubts
 from core.pegasus.balance.rounds import BalanceRound
 from core.pegasus.balance.score import count_spread
-from core.pegasus.even.cost import CopyCost, copy_cost
 from core.pegasus.even.planner import EvenPlan, deviation
 from core.pegasus.even.request import EvenRequest
 from core.pegasus.even.weights import node_loads
@@ -27,7 +26,7 @@ from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.view import ClusterView
 from core.plan.options import CopyRate
 from core.units import pluralize
-from dashboard.presenters.pegasus.copies import copied_words, time_words, total_cost
+from dashboard.presenters.pegasus.copies import time_words, total_cost
 from dashboard.queries.pegasus.balance import BalanceBasis, Measure, PolicyRounds
 
 KIND_WORDS: Final = {
@@ -48,15 +47,12 @@ def order_words() -> str:
     return _ORDER_WORDS
 
 
-def changes_words(plans: Sequence[BalancePlan], cost: CopyCost) -> str:
-    """Return plans by kind: ``6 role changes and 3 copies of 120 MB``."""
-    moves = sum(plan.kind is PlanKind.MOVE_PRIMARY for plan in plans)
-    parts = []
-    if moves:
-        parts.append(pluralize(moves, "role change"))
-    if cost.copy_count:
-        parts.append(copied_words(cost.copy_count, cost.copy_mb, cost.unknown_count))
-    return " and ".join(parts) or "nothing"
+def changes_words(plans: Sequence[BalancePlan]) -> str:
+    """Return the kinds of plans, without counts: ``role changes and copies``."""
+    kinds = {plan.kind is PlanKind.MOVE_PRIMARY for plan in plans}
+    if kinds == {True, False}:
+        return "role changes and copies"
+    return "role changes only" if True in kinds else "copies only"
 
 
 # -- the answer --------------------------------------------------------------------------------
@@ -88,26 +84,19 @@ def answer(
         return f"{head}; the {name} waits. {why}"
     if not first.plans:
         return f"{head}; {name}: no changes."
-    changes = changes_words(first.plans, copy_cost(first.before, first.plans, basis.sizes_mb))
-    when = "next round" if level is FunctionLevel.LIVELY else "next round at lively"
-    text = f"{head}; {name}, {when}: {changes}"
+    who = f"The {name}" if level is FunctionLevel.LIVELY else f"At lively, the {name}"
     if run is None:
-        return f"{text}."
-    if not run.is_converged:
-        return f"{text}; does not converge."
-    if len(run.rounds) == 1:
-        return f"{text}; converges in 1 round."
-    return f"{text}; converges after {len(run.rounds)} rounds, {len(run.plans):,} changes."
+        return f"{head}. {who} plans {changes_words(first.plans)}."
+    verb = "converges" if run.is_converged else "does not converge"
+    return f"{head}. {who} {verb} with {changes_words(run.plans)}."
 
 
 def even_answer(plan: EvenPlan | None) -> str:
     """Return the sentence about the plan of our own planner; ``None`` while it is computed."""
     if plan is None:
         return "Optimizer: computing."
-    if not plan.steps:
-        return f"Optimizer: {verdict_words(plan)}, no changes."
-    changes = changes_words(plan.steps, plan.cost)
-    return f"Optimizer: {changes}; {verdict_words(plan)}."
+    changes = changes_words(plan.steps) if plan.steps else "no changes"
+    return f"Optimizer: {verdict_words(plan)}, {changes}."
 
 
 def why_not(

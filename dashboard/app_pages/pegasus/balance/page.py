@@ -174,7 +174,7 @@ if requested:
                 f"Max steps of a run: {limit + 1:,}. The plan has the first {limit:,} moves."
             )
         pegasus_plan.draw_remarks(plan)
-        with st.expander(f"Steps: {len(plan.steps):,}", icon=":material/checklist:"):
+        with st.expander(f"Plan steps: {len(plan.steps):,}", icon=":material/checklist:"):
             pegasus_plan.draw_steps(preview)
             st.caption(words.plain(presenter.restored_words(preview)))
 if compare_tab.open:

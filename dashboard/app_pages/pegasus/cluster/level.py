@@ -183,7 +183,7 @@ def _draw_rounds(rounds: Rounds, run: queries.PolicyRounds) -> None:
     rows["off"] = rows["off"] * 100
     left, right = frame.columns([0.58, 0.42], key="rounds")
     with left:
-        st.caption(words.plain(f"Copy time at {rounds.rate.describe()}."))
+        _caption_copies(rounds, run)
         tables.table(
             rows,
             {
@@ -198,7 +198,11 @@ def _draw_rounds(rounds: Rounds, run: queries.PolicyRounds) -> None:
                 "off": tables.percent(
                     "Deviation", "Max deviation of primaries, after the round.", width_px=74
                 ),
-                "takes": st.column_config.TextColumn("Copy time (est.)", alignment="right"),
+                **(
+                    {}
+                    if rounds.rate.is_limit
+                    else {"takes": st.column_config.TextColumn("Copy time", alignment="right")}
+                ),
             },
             key="level_rounds",
             alt="Rounds of the balancer at lively with changes, data and deviation",
@@ -215,6 +219,17 @@ def _draw_rounds(rounds: Rounds, run: queries.PolicyRounds) -> None:
                 f"{format_deviation(last)} after {pluralize(len(run.rounds), 'round')}."
             ),
         )
+
+
+def _caption_copies(rounds: Rounds, run: queries.PolicyRounds) -> None:
+    """Draw the rate of copies; by a mere limit the time of all rounds, as no round has its own."""
+    cost = total_cost(run.costs, len(run.before.nodes))
+    if not cost.copy_count:
+        return
+    rate = rounds.rate.describe()
+    if rounds.rate.is_limit:
+        rate = f"{rate}, {time_words(cost, rounds.basis, rounds.rate)} for all rounds"
+    st.caption(words.plain(f"Copy rate: {rate}."))
 
 
 _MOST_PX: Final = 300
@@ -257,7 +272,7 @@ def _effects(page: PegasusPage, level: FunctionLevel) -> list[action_bar.PlanFig
     return [
         change,
         action_bar.PlanFigure(
-            label="Moves",
+            label="Total changes",
             value=f"{len(run.plans):,}",
             note=pluralize(len(run.rounds), "round"),
         ),

@@ -10,7 +10,7 @@ from pegasus_snapshots import NODES, snapshot_of, whole
 
 from core.actions.copies import CopyProgress
 from core.pegasus.balance.model import BalancePlan, PlanKind
-from core.pegasus.copy_time import copy_time, slower
+from core.pegasus.copy_time import CopyTime, copy_time, slower
 from core.pegasus.even.cost import copy_cost
 from core.pegasus.plan.build import RequestedMove, moves_plan
 from core.pegasus.snapshot import PegasusFacts
@@ -36,35 +36,53 @@ def test_copies_take_between_all_at_once_and_one_after_the_other(
 
 
 @pytest.mark.parametrize(
-    ("measured", "limit", "expected"),
+    ("measured", "limit", "expected", "took"),
     [
-        (CopyRate(98.4, "the last 8 copies here"), 500.0, "98.4 MB/s (the last 8 copies here)"),
-        (CopyRate(98.4, "the last 8 copies here"), 20.0, "20 MB/s (the limit of a disk)"),
-        (None, 20.0, "20 MB/s (the limit of a disk)"),
-        (CopyRate(98.4, "the last copy here"), None, "98.4 MB/s (the last copy here)"),
+        (
+            CopyRate(98.4, "the last 8 copies here"),
+            500.0,
+            "98.4 MB/s (the last 8 copies here)",
+            "12 s to 42 s",
+        ),
+        (
+            CopyRate(98.4, "the last 8 copies here"),
+            20.0,
+            "20 MB/s (limit per disk)",
+            "12 s to 42 s",
+        ),
+        (None, 20.0, "20 MB/s (limit per disk; no copy measured yet)", "12 s or longer"),
+        (
+            CopyRate(98.4, "the last copy here"),
+            None,
+            "98.4 MB/s (the last copy here)",
+            "12 s to 42 s",
+        ),
     ],
 )
-def test_rate_is_that_of_the_latest_copies_unless_the_limit_is_lower(measured, limit, expected):
+def test_rate_is_that_of_the_latest_copies_unless_the_limit_is_lower(
+    measured, limit, expected, took
+):
     found = slower(measured, limit)
     assert found is not None
     assert found.describe() == expected
+    assert CopyTime(12.0, 42.0).describe(is_limit=found.is_limit) == took
 
 
 @pytest.mark.parametrize(
     ("predicted", "so_far", "rate", "words"),
     [
-        (0.0, None, None, ("0 B", "roles change only")),
-        (0.0, 5.0, 1.0, ("0 B", "roles change only")),
-        (2_000.0, None, 40.0, ("not counted", "2 GB predicted")),
-        (2_000.0, 0.0, None, ("0 B", "2 GB predicted")),
-        (2_000.0, 500.0, None, ("500 MB", "2 GB predicted")),
-        (2_000.0, 500.0, 40.0, ("500 MB", "2 GB predicted, 40 MB/s")),
-        (None, 500.0, 40.0, ("500 MB", "prediction unknown, 40 MB/s")),
+        (0.0, None, None, ("0 B", "0 B")),
+        (0.0, 5.0, 1.0, ("0 B", "0 B")),
+        (2_000.0, None, 40.0, ("not counted", "2 GB", "40 MB/s")),
+        (2_000.0, 0.0, None, ("0 B", "2 GB")),
+        (2_000.0, 500.0, None, ("500 MB", "2 GB")),
+        (2_000.0, 500.0, 40.0, ("500 MB", "2 GB", "40 MB/s")),
+        (None, 500.0, 40.0, ("500 MB", "unknown", "40 MB/s")),
     ],
 )
 def test_a_run_keeps_copied_and_predicted_and_rate_apart(predicted, so_far, rate, words):
     progress = CopyProgress(predicted_mb=predicted, so_far_mb=so_far, rate_mb_per_s=rate)
-    assert progress.describe() == words
+    assert progress.describe() == dict(zip(("so far", "predicted", "rate"), words, strict=False))
 
 
 def test_plan_names_one_time_and_what_its_rate_is_based_on():
@@ -104,5 +122,5 @@ def test_a_plan_and_a_page_give_one_copy_the_same_time_and_size():
     )
     cost = copy_cost(view, [copied], np.full(view.partition_count, 10.0))
     assert plan.expected.copied_mb == cost.copy_mb == 10.0
-    assert cost.time(1.0, 1).describe() in note
+    assert cost.time(1.0, 1).in_turn(is_limit=True) in note
     assert "10 MB is copied" in note

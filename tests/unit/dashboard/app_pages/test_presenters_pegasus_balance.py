@@ -94,8 +94,11 @@ def test_copies_tell_bytes_time_and_room():
         replace(plan, kind=PlanKind.COPY_SECONDARY, target=(plan.target + 1) % 5) for plan in plans
     ]
     cost = copy_cost(view, copies, basis.sizes_mb)
-    assert model.changes_words(copies, cost).endswith(f"{cost.copy_mb:.0f} MB")
-    rate = CopyRate(50.0, "the limit of a disk")
+    assert model.changes_words(copies) == "copies only"
+    assert model.changes_words([*copies, replace(copies[0], kind=PlanKind.MOVE_PRIMARY)]) == (
+        "role changes and copies"
+    )
+    rate = CopyRate(50.0, "the last copy here")
     assert time_words(cost, basis, rate) != "-"
     assert time_words(cost, basis, rate, is_in_turn=True).startswith("about ")
     lacking, tightest = changes.headroom(view, basis, cost.received_mb)

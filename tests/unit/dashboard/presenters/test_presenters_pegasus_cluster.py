@@ -102,11 +102,15 @@ def test_level_is_said_as_stored_and_in_force(changes, said):
 @pytest.mark.parametrize(
     ("changes", "figure", "said"),
     [
-        ({}, ("3", "count at level steady"), "balance_operation_count of one check"),
+        ({}, ("3", "meta server, one check"), "balance_operation_count of one check"),
         ({"balance_operation_count": None}, ("unknown", ""), "did not report"),
         ({"balance_operation_count": '{"total": -1}'}, ("unknown", ""), "reports -1"),
         ({"level.effective": "freezed"}, ("3", "old"), "does not count"),
-        ({"level.effective": "lively"}, ("3", "this round"), "Operations of the current round"),
+        (
+            {"level.effective": "lively"},
+            ("3", "meta server, this round"),
+            "Operations of the current round",
+        ),
     ],
 )
 def test_forecast_is_never_more_than_it_is_worth(changes, figure, said):
