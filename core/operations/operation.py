@@ -14,7 +14,6 @@ from core.errors import InputError, OpsError
 from core.progress import Progress
 from core.request import Request
 from core.table import Column, Table
-from core.units import pluralize
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -184,7 +183,7 @@ class CountedSummary:
 
     Attributes:
         first: Name of the table with a row of each such cluster.
-        words: Returns the answer in words.
+        words: Returns labels with their numbers: ``plans: 6; moves: 12``.
     """
 
     first: str
@@ -196,7 +195,7 @@ class CountedSummary:
         figures = {"clusters": answered, "failed": found["problems"].num_rows}
         if not answered:
             return JobSummary("No result.", figures)
-        return JobSummary(f"{pluralize(answered, 'cluster')}: {self.words(found)}", figures)
+        return JobSummary(f"Clusters: {answered:,}; {self.words(found)}.", figures)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -163,7 +163,7 @@ def _pipeline(context: JobContext, job: PipelineJob) -> JobAnswer:
     write(context, {"clusters": table})
     hours, days = (pc.sum(table[name]).as_py() or 0 for name in ("hours", "days"))
     return JobAnswer(
-        sentence=f"{pluralize(hours, 'hour')} and {pluralize(days, 'day')} rolled up.",
+        sentence=f"Rolled up: hours {hours:,}, days {days:,}.",
         tables={"clusters": "Hours, days and rows that were written, by cluster."},
         facts={"hours": hours, "days": days},
     )

@@ -338,7 +338,7 @@ def _move(view: ClusterView, plan: BalancePlan, is_shown: bool) -> BalanceMove: 
 def _words(found: Tables) -> str:
     """Return the number of plans."""
     plans = pc.sum(found["balances"]["plans"]).as_py() or 0
-    return f"the meta servers would execute {pluralize(plans, 'plan')}."
+    return f"plans of the meta servers: {plans:,}"
 
 
 OPERATION: Final[Operation[BalanceRequest, BalanceAnswer]] = Operation(

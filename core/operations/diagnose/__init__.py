@@ -303,8 +303,7 @@ def diagnose_cluster(facts: Any, request: DiagnoseRequest, progress: Progress) -
 
 def _words(found: Tables) -> str:
     """Return the number of causes."""
-    causes = found["causes"].num_rows
-    return f"{pluralize(causes, 'cause')} found." if causes else "no cause found."
+    return f"causes: {found['causes'].num_rows:,}"
 
 
 OPERATION: Final[Operation[DiagnoseRequest, ClusterDiagnosis]] = Operation(

@@ -11,22 +11,21 @@ from core.operations.drill.pulsar import Drill, drill
 from core.operations.drill.request import DrillRequest
 from core.operations.drill.tables import FAILURES, GROUPS, HOT, hurts
 from core.operations.operation import Job, JobSummary, Operation, Tables
-from core.units import pluralize
 
 
 def _summary(found: Tables) -> JobSummary:
     """Return the number of simulated failures and of harmful ones, in words and as figures."""
     harmful = {
-        "make brokers hot or leave bundles or isolation groups without a broker": hurts(
+        "with hot brokers, or bundles or isolation groups without a broker": hurts(
             found["failures"]
         ),
-        "leave Pegasus partitions that refuse reads or writes": refuses(found["nodes"]),
+        "with Pegasus partitions that refuse reads or writes": refuses(found["nodes"]),
     }
     counts = {words: pc.sum(flags).as_py() or 0 for words, flags in harmful.items()}
     count = found["failures"].num_rows + found["nodes"].num_rows
-    harm = ", ".join(f"{number:,} {words}" for words, number in counts.items())
+    harm = "; ".join(f"{words}: {number:,}" for words, number in counts.items())
     return JobSummary(
-        f"{pluralize(count, 'failure')} simulated: {harm}.",
+        f"Failures simulated: {count:,}; {harm}.",
         {"failures": count, "hurt": sum(counts.values())},
     )
 

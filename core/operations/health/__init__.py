@@ -10,14 +10,20 @@ from core.operations.health.pulsar import PulsarHealth, pulsar_health
 from core.operations.health.tables import FINDINGS, HEALTH, MEASURES
 from core.operations.operation import CountedSummary, Job, Operation, Tables
 
-_STATES: Final = {"bad": "bad", "attention": "need attention", "unknown": "unknown", "ok": "well"}
+_STATES: Final = {
+    "bad": "unhealthy",
+    "attention": "with warnings",
+    "unknown": "unknown",
+    "ok": "healthy",
+}
 
 
 def _words(found: Tables) -> str:
     """Return the number of clusters in each state."""
     states = found["health"]["state"].to_pylist()
-    parts = [f"{states.count(code)} {word}" for code, word in _STATES.items() if code in states]
-    return f"{', '.join(parts) or 'no data'}."
+    return "; ".join(
+        f"{word}: {states.count(code):,}" for code, word in _STATES.items() if code in states
+    )
 
 
 OPERATION: Final[Operation[HealthRequest, PulsarHealth | PegasusHealth]] = Operation(

@@ -16,7 +16,6 @@ from core.pulsar.placement.model import PlacementTable
 from core.pulsar.requests import PlaceRequest
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
-from core.units import pluralize
 
 PLACEMENT: Final = pa.schema(
     [
@@ -104,8 +103,7 @@ def _words(found: Tables) -> str:
     """Return the number of bundles, and of those without a broker."""
     bundles = pc.sum(found["placement"]["bundles"]).as_py() or 0
     unassigned = pc.sum(found["placement"]["unassigned"]).as_py() or 0
-    placed = f"{pluralize(bundles, 'bundle')} placed"
-    return f"{placed}; {unassigned:,} stay unassigned." if unassigned else f"{placed}."
+    return f"bundles placed: {bundles:,}; unassigned: {unassigned:,}"
 
 
 OPERATION: Final = Operation(

@@ -27,7 +27,6 @@ from core.pulsar.shedding import (
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.view import LoadView
 from core.snapshot import LoadManager, PulsarSnapshot
-from core.units import pluralize
 
 _CONFIGURED: Final = "loadBalancerLoadSheddingStrategy"
 
@@ -206,8 +205,7 @@ def _words(found: Tables) -> str:
     """Return the number of strategies and of their unloads."""
     moves = pc.sum(found["rounds"]["moves"]).as_py() or 0
     count = len(set(found["rounds"]["strategy"].to_pylist()))
-    names = "1 strategy" if count == 1 else f"{count} strategies"
-    return f"{names} would unload {pluralize(moves, 'bundle')} in total."
+    return f"strategies: {count:,}; unloads: {moves:,}"
 
 
 OPERATION: Final = Operation(

@@ -18,7 +18,6 @@ from core.pulsar.shedding import active_shedding_strategy
 from core.simulation import Run, Simulation, simulate
 from core.simulation.model import run_of
 from core.snapshot import PulsarSnapshot
-from core.units import pluralize
 
 SIMULATIONS: Final = pa.schema(
     [
@@ -150,8 +149,7 @@ def _words(found: Tables) -> str:
     converged = found["simulations"]["is_converged"].to_pylist()
     moves = pc.sum(found["simulations"]["moves"]).as_py() or 0
     return (
-        f"{converged.count(True)} of {pluralize(len(converged), 'simulation')} converge, after "
-        f"{pluralize(moves, 'move')} in total."
+        f"simulations: {len(converged):,}; converged: {converged.count(True):,}; moves: {moves:,}"
     )
 
 

@@ -16,7 +16,7 @@ from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.shedding import active_shedding_strategy, strategies_run_by
 from core.simulation import Run, Simulation, simulate
 from core.snapshot import PulsarSnapshot
-from core.units import format_ratio, pluralize
+from core.units import format_ratio
 
 NOTHING: Final = "(nothing)"
 _WEIGHTED: Final = "LeastResourceUsageWithWeight"
@@ -241,15 +241,9 @@ def what_if_sentence(pairs: pa.Table, totals: pa.Table) -> str:
         if best["shedding"] == NOTHING
         else f"{best['shedding']} with {best['placement']}"
     )
-    cost = f"{pluralize(best['moves'], 'move')} and {pluralize(best['clients'], 'client')}"
+    cost = f"moves: {best['moves']:,}; clients that reconnect: {best['clients']:,}"
+    within = f"Clusters within the target: {best['meet_target']:,} of {clusters:,}"
     if not best["meet_target"]:
-        return (
-            f"Of {pluralize(clusters, 'cluster')} none meets the target with any "
-            f"pair; closest is {pair} with a mean deviation of "
-            f"{format_ratio(best['deviation_mean'])}, for {cost} that reconnect."
-        )
-    return (
-        f"Of {pluralize(clusters, 'cluster')} {best['meet_target']:,} meet the "
-        f"target with {pair}, for {cost} that reconnect; no other pair meets it "
-        "for more clusters or at a lower cost."
-    )
+        deviation = format_ratio(best["deviation_mean"])
+        return f"{within}. Closest pair: {pair}; mean deviation: {deviation}; {cost}."
+    return f"{within}. Best pair: {pair}; {cost}."
