@@ -305,6 +305,23 @@ def test_a_snapshot_from_before_the_last_step_of_a_run_is_named(site, page):
     assert "older than the last step" not in texts(app)
 
 
+@pytest.mark.parametrize("page", ["rebalance", "unload"])
+@pytest.mark.parametrize(("report_s", "is_named"), [(-60, True), (60, False)])
+def test_load_that_no_broker_has_reported_since_a_run_is_named(site, page, report_s, is_named):
+    old = make_snapshot(brokers=4, bundles=60, now=now() - timedelta(seconds=30))
+    names = old.brokers["broker"].to_pylist()
+    story = Story(site, old, steps=1, destination=names[3]).done()
+    step = story.step(0)
+    at_ms = int((now() + timedelta(seconds=report_s)).timestamp() * 1_000)
+    after = make_snapshot(brokers=4, bundles=60, now=now() + timedelta(seconds=5))
+    after = edited(after, "bundles", {step.bundle: {"owner": names[3]}})
+    site.put(edited(after, "brokers", {one: {"reported_at": at_ms} for one in names}))
+    shown = texts(site.open(page))
+    assert "older than the last step" not in shown
+    note = f"▲ load of 2 brokers is from before run {story.run_id}"
+    assert (note in shown) is is_named
+
+
 @pytest.mark.parametrize("strategy", MODULAR)
 def test_a_chosen_strategy_shows_its_plan_or_why_there_is_none(site, snapshot, strategy):
     app = opened(site, pick=strategy)

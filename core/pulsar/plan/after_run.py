@@ -112,6 +112,13 @@ def load_after_run(
     )
 
 
+def unreported_brokers(view: RunView, snapshot: PulsarSnapshot) -> tuple[str, ...]:
+    """Return the brokers whose load in a snapshot is from before the moves of a run."""
+    names = snapshot.brokers["broker"].to_pylist()
+    rows = {at for _, *ends in _unreported(view, snapshot) for at in ends if at >= 0}
+    return tuple(names[row] for row in sorted(rows))
+
+
 def _unreported(view: RunView, snapshot: PulsarSnapshot) -> Iterator[tuple[int, int, int]]:
     """Yield the moved bundles: its row, the broker that reports it still, and the one that will.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from core.errors import OpsError, SnapshotError
-from core.units import format_age
+from core.pulsar.plan.after_run import unreported_brokers
+from core.units import format_age, pluralize
 from dashboard import state
 from dashboard.presenters.naming import clock
 from dashboard.queries import runs
 
 if TYPE_CHECKING:
-    from core.actions.views import StepView
+    from core.actions.views import RunView, StepView
     from core.snapshot.store import CachedSnapshot
     from dashboard.components.pulsar.page import PulsarPage
 
@@ -44,7 +45,11 @@ def _is_readable(page: PulsarPage, snapshot: CachedSnapshot) -> bool:
 
 
 def facts(page: PulsarPage) -> str:
-    """Return the time of the frozen snapshot, and why a newer one is needed, if so."""
+    """Return the time of the frozen snapshot, and why a newer one is needed, if so.
+
+    An unload takes seconds and a load report up to minutes: right after a run the load of some
+    brokers is from before its moves, which is named.
+    """
     taken_at = page.stored.taken_at
     parts = [f"Snapshot {clock(taken_at.astimezone(UTC))}, frozen"]
     age_s = (page.now - taken_at).total_seconds()
@@ -52,22 +57,38 @@ def facts(page: PulsarPage) -> str:
         parts.append(f"▲ {format_age(age_s)} old")
     if run_id := _later_run(page):
         parts.append(f"▲ older than the last step of run {run_id}")
+    else:
+        parts += _unreported(page)
     return " · ".join(parts)
+
+
+def _unreported(page: PulsarPage) -> Iterator[str]:
+    """Yield how many brokers have not reported load since the newest run that moved bundles."""
+    moved = (view for view in _runs(page) if any(True for _ in _moments(view.steps)))
+    if (view := next(moved, None)) is None:
+        return
+    if brokers := unreported_brokers(view, page.reading.snapshot):
+        count = pluralize(len(brokers), "broker")
+        yield f"▲ load of {count} is from before run {view.run_id}"
+
+
+def _runs(page: PulsarPage) -> Sequence[RunView]:
+    """Return the runs of the cluster, newest first; none in the past."""
+    if page.is_past:
+        return ()
+    try:
+        return runs.of_cluster(page.config, page.name)
+    except OpsError:  # other pages report the journal
+        return ()
 
 
 def _later_run(page: PulsarPage) -> str | None:
     """Return the run that changed the cluster after the snapshot; ``None`` if there is none."""
-    if page.is_past:
-        return None
-    try:
-        views = runs.of_cluster(page.config, page.name)
-    except OpsError:  # other pages report the journal
-        return None
     taken_at = page.stored.taken_at
     return next(
         (
             view.run_id
-            for view in views
+            for view in _runs(page)
             if any(taken_at <= moment for moment in _moments(view.steps))
         ),
         None,
