@@ -276,3 +276,25 @@ def test_traffic_at_the_former_owner_is_no_finding_right_after_a_move(site, minu
     stored = services.snapshot_store(services.load_config(site.config, ())).entries("fleet")[-1]
     found = {one.code for one in snapshots.reading(stored).findings}
     assert ("bundle_exposed_elsewhere" in found) is is_found
+
+
+@pytest.mark.parametrize("field", ["box", "filter"])
+def test_a_typed_change_shows_its_setting_in_the_card(site, ill, field):
+    app = site.open("settings")
+    if field == "box":
+        app.multiselect(key=state.SET).set_value([f"{GRACE}=15"]).run()
+    else:
+        app.text_input(key=state.CONTAINS).set_value(f"{GRACE}=15").run()
+        assert f"**{GRACE}**" in texts(app)
+    assert_calm(app)
+    assert app.session_state[state.SETTING] == GRACE
+    app.session_state[state.VIEW] = "Settings"
+    app.run()
+    assert f"**{GRACE}**" in texts(app)
+
+
+def test_a_change_that_is_removed_shows_no_other_setting(site, ill):
+    app = site.open("settings", set=[f"{GRACE}=15", f"{HISTORY}=0.5"])
+    app.multiselect(key=state.SET).set_value([f"{GRACE}=15"]).run()
+    assert_calm(app)
+    assert state.SETTING not in app.session_state or not app.session_state[state.SETTING]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import streamlit as st
 
@@ -10,8 +11,18 @@ from core.pulsar.settings import SETTING_BY_KEY
 from dashboard import state
 from dashboard.legible import option
 
+_HELD: Final = "_changes_held"
+"""In the session: the entries of the box when it was last drawn."""
 
-def draw(*, label: str, help_text: str, on_pick: Callable[[str], None], is_bare: bool) -> list[str]:
+
+def draw(
+    *,
+    label: str,
+    help_text: str,
+    on_pick: Callable[[str], None],
+    is_bare: bool,
+    on_change: Callable[[str], None] | None = None,
+) -> list[str]:
     """Draw the box; return the requested changes, each ``KEY=VALUE``.
 
     The list holds every setting, found by any part of its name, meaning or effect. One that is
@@ -22,11 +33,12 @@ def draw(*, label: str, help_text: str, on_pick: Callable[[str], None], is_bare:
         help_text: How a value is written.
         on_pick: Called with the key of the setting that was picked.
         is_bare: The label is not shown.
+        on_change: Called with the key of the setting whose change was typed.
     """
     named = st.query_params.get_all(state.SET) or st.session_state.get(state.SET) or []
     # the browser writes what was picked into the address before it is taken out again
     requested = [entry for entry in named if entry.partition(":")[0] not in SETTING_BY_KEY]
-    return st.multiselect(
+    requests = st.multiselect(
         label,
         list(dict.fromkeys([*requested, *SETTING_BY_KEY])),
         format_func=describe,
@@ -39,8 +51,10 @@ def draw(*, label: str, help_text: str, on_pick: Callable[[str], None], is_bare:
         help=help_text,
         label_visibility="collapsed" if is_bare else "visible",
         on_change=_take_out,
-        args=(on_pick,),
+        args=(on_pick, on_change),
     )
+    st.session_state[_HELD] = requests
+    return requests
 
 
 def describe(entry: str) -> str:
@@ -61,10 +75,15 @@ def newest(entries: Sequence[str]) -> list[str]:
     return list(last.values())
 
 
-def _take_out(on_pick: Callable[[str], None]) -> None:
+def _take_out(on_pick: Callable[[str], None], on_change: Callable[[str], None] | None) -> None:
     """Take the settings without a value and replaced values out of the box; open the last one."""
     entries = st.session_state[state.SET]
     picked = [entry for entry in entries if entry in SETTING_BY_KEY]
     st.session_state[state.SET] = newest([entry for entry in entries if entry not in picked])
+    held = st.session_state.get(_HELD, ())
+    typed = [entry.partition("=")[0].strip() for entry in entries if entry not in held]
+    known = [key for key in typed if key in SETTING_BY_KEY]
     if picked:
         on_pick(picked[-1])
+    elif known and on_change is not None:
+        on_change(known[-1])

@@ -139,11 +139,12 @@ def settings_table(
     Args:
         load_manager: Which one decides.
         shown: One of :data:`SHOWN`.
-        contains: Words, each part of the key, the meaning, the value or a finding, in any case.
+        contains: Words, each part of the key, the meaning, the value or a finding, in any case;
+            of ``KEY=VALUE`` the key.
         diagnoses: What the doctor found, worst first.
     """
     differing = settings.differing()
-    wanted = contains.lower().split()
+    wanted = contains.partition("=")[0].lower().split()
     rows = []
     for setting in SETTINGS:
         key = setting.key

@@ -87,6 +87,11 @@ _STRATEGY: Final = "loadBalancerLoadSheddingStrategy"
 def choose(key: str) -> None:
     """Look at another setting; for callbacks."""
     st.session_state[state.VIEW] = model.SETTINGS_TAB
+    _show(key)
+
+
+def _show(key: str) -> None:
+    """Have the card show a setting, whatever tab is open; for callbacks."""
     st.session_state[state.SETTING] = key
     st.session_state.pop(_NEW, None)
     st.session_state.pop(_REFUSED, None)
@@ -111,7 +116,11 @@ def settings_tab(page: PulsarPage, examination: Examination) -> None:
 
 
 def _choose_match(settings: EffectiveSettings) -> None:
-    """Look at the one setting that the filter leaves; for callbacks."""
+    """Look at the setting that the filter names, or the one it leaves; for callbacks."""
+    named = state.text(state.CONTAINS).partition("=")[0].strip()
+    if named in SETTING_BY_KEY:
+        choose(named)
+        return
     rows = model.settings_table(
         settings, load_manager="", shown="all", contains=state.text(state.CONTAINS)
     )
@@ -316,6 +325,7 @@ def requested() -> dict[str, Any]:
         label="Changes (KEY=VALUE)",
         help_text="VALUE is JSON; null removes a dynamic value.",
         on_pick=choose,
+        on_change=_show,
         is_bare=True,
     )
     changes, errors = model.parsed_changes(changes_box.newest(options))
