@@ -20,6 +20,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from fleet_builder import make_snapshot
+from journal_entries import begun, chain_of, claimed, ended, requested
 from pegasus_snapshots import (
     NODES,
     generated,
@@ -30,12 +31,17 @@ from pegasus_snapshots import (
     whole,
 )
 from places import FIXTURES
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
 
 from connectors.config.model import TrimtabConfig
 from connectors.systems import target_of
 from connectors.systems import target_ratio as configured_target
-from core.alerts.model import Facts, Limits
+from core.actions.events import RunEnded
+from core.actions.runs import fold
+from core.alerts.model import Alert, AlertKey, Facts, Limits, Severity
 from core.alerts.rules import RULE_BY_CODE
+from core.arrays import column_values
 from core.findings.finding import count_by_severity
 from core.history.backtest.parsing import grid_of, with_target
 from core.history.queries.query import Evenness
@@ -48,9 +54,12 @@ from core.pulsar.owners import ownership_of
 from core.pulsar.rules.verdict import verdict_of
 from core.pulsar.settings import effective_settings
 from core.pulsar.snapshot.zkdump import import_zk_dump
-from core.snapshot.store import load_manifest, save_snapshot
+from core.snapshot.store import SnapshotStore, load_manifest, save_snapshot
 from core.systems import SYSTEMS
 from core.units import format_band, format_deviation, format_ratio
+from dashboard.api import routes
+from dashboard.app_pages.activity import model as activity
+from dashboard.app_pages.alerts import model as alerts
 from dashboard.app_pages.backtest import model as backtest
 from dashboard.app_pages.fleet import model as fleet
 from dashboard.app_pages.history import model as history
@@ -58,7 +67,9 @@ from dashboard.app_pages.pulsar.brokers import model as brokers
 from dashboard.app_pages.pulsar.bundles import model as bundles
 from dashboard.app_pages.pulsar.ownership import model as ownership
 from dashboard.cli.main import run
+from dashboard.components.navigation import firing_badge
 from dashboard.presenters.fleet import ActionStatus
+from dashboard.presenters.moves import moves_between, moves_sentence
 from dashboard.presenters.pegasus import cluster as pegasus_page
 from dashboard.presenters.pegasus.fleet import pegasus_summary
 from dashboard.presenters.pulsar.fleet import summary
@@ -128,10 +139,11 @@ def gauge(snapshot, system, name, **labels):
 
 
 class Places:
-    """What a cluster shows: pages by their presenters, commands and JSON by the commands."""
+    """What a cluster shows: pages by their presenters, JSON by the commands and over HTTP."""
 
-    def __init__(self, snapshot: Any, folder: Path, capsys: Any) -> None:
+    def __init__(self, snapshot: Any, folder: Path, capsys: Any, monkeypatch: Any) -> None:
         self.snapshot, self._folder, self._capsys = snapshot, folder, capsys
+        self._monkeypatch = monkeypatch
         self.system = next(one for one in SYSTEMS if one.name == snapshot.manifest.kind)
 
     @cached_property
@@ -145,6 +157,31 @@ class Places:
         assert run([*words, "--json"]) == 0
         found: dict[str, Any] = json.loads(self._capsys.readouterr().out)
         return found
+
+    @cached_property
+    def client(self) -> TestClient:
+        """HTTP, of a configuration in which the snapshot is the newest of its cluster."""
+        manifest, state_dir = self.snapshot.manifest, self._folder / "state"
+        target = manifest.target_ratio
+        servers = "meta_servers = ['m:1']" if manifest.kind == "pegasus" else "zookeeper = 'z:1'"
+        (self._folder / "trimtab.toml").write_text(
+            f"state_dir = '{state_dir}'\n[[clusters]]\nname = '{manifest.cluster}'\n"
+            f"kind = '{manifest.kind}'\n{servers}\n"
+            + ("" if target is None else f"target_percent = {target * 100:g}\n")
+        )
+        SnapshotStore(state_dir / "snapshots").put(self.snapshot)
+        self._monkeypatch.setenv("TRIMTAB_CONFIG", str(self._folder / "trimtab.toml"))
+        return TestClient(Starlette(routes=list(routes.ROUTES)))
+
+    def over_http(self, route: str) -> dict[str, Any]:
+        answer = self.client.get(f"/api/v1/{route}/{self.snapshot.manifest.cluster}")
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    @cached_property
+    def health_over_http(self) -> dict[str, Any]:
+        return self.over_http("health")
 
     def told(self, *words: str) -> str:
         self._capsys.readouterr()
@@ -198,6 +235,18 @@ class Pulsar(Places):
     def table(self) -> pd.DataFrame:
         first = brokers.BROKER_MEASURES[0]
         return brokers.brokers_table(self.snapshot, self.measures, self.settings, first)
+
+    @cached_property
+    def owned_over_http(self):
+        """Rows of ``owners`` without heartbeat/SLA, which no page counts."""
+        counted = set(self.movable["bundle"].to_pylist())
+        return [row for row in self.over_http("owners")["bundles"] if row["bundle"] in counted]
+
+    @cached_property
+    def drained(self):
+        at = self.snapshot.brokers["emptied_at"].to_pylist()
+        names = self.snapshot.brokers["broker"].to_pylist()
+        return [name for name, moment in zip(names, at, strict=True) if moment is not None]
 
     @cached_property
     def load(self):
@@ -293,6 +342,7 @@ OF_PULSAR: dict[str, dict[str, Callable[[Pulsar], Any]]] = {
         "Brokers, table": lambda one: len(one.table),
         "Fleet": lambda one: int(one.row.nodes),
         "health --json": lambda one: one.health["measures"]["throughput"]["brokers"],
+        "HTTP": lambda one: one.health_over_http["measures"]["throughput"]["brokers"],
     },
     "bundles assigned": {
         "Brokers": lambda one: one.brokers["Bundles"].value,
@@ -302,6 +352,9 @@ OF_PULSAR: dict[str, dict[str, Callable[[Pulsar], Any]]] = {
         "Ownership": lambda one: one.ownership["Assigned"].value,
     },
     "bundles unassigned": {
+        "owners over HTTP": lambda one: (
+            f"{sum(row['owner'] is None for row in one.owned_over_http):,}"
+        ),
         "Brokers": lambda one: one.brokers["Bundles"].note.split()[0],
         "Bundles": lambda one: one.bundles["Unassigned"].value,
         "Ownership": lambda one: one.ownership["Unassigned"].value,
@@ -332,6 +385,9 @@ OF_PULSAR: dict[str, dict[str, Callable[[Pulsar], Any]]] = {
         "health --json": lambda one: format_deviation(
             one.health["measures"]["throughput"]["max_deviation_ratio"]
         ),
+        "HTTP": lambda one: format_deviation(
+            one.health_over_http["measures"]["throughput"]["max_deviation_ratio"]
+        ),
         "metrics": lambda one: format_deviation(
             gauge(one.snapshot, one.system, "max_deviation_ratio", measure="throughput")
         ),
@@ -349,6 +405,7 @@ OF_PULSAR: dict[str, dict[str, Callable[[Pulsar], Any]]] = {
         "Brokers, title": lambda one: "±" + brokers.subtitle(one.measures).split()[-4],
         "Fleet": lambda one: one.fleet["Max deviation"].note.split()[1],
         "health --json": lambda one: format_band(one.health["target_percent"] / 100),
+        "HTTP": lambda one: format_band(one.health_over_http["target_percent"] / 100),
         "findings": lambda one: next(
             (
                 item.limit.text
@@ -381,6 +438,7 @@ OF_PULSAR: dict[str, dict[str, Callable[[Pulsar], Any]]] = {
     "findings by severity": {
         "Fleet": lambda one: severities(count_by_severity(one.row.findings)),
         "health --json": lambda one: of_json(one.health["findings"]),
+        "HTTP": lambda one: of_json(one.health_over_http["findings"]),
         "health": lambda one: severities(
             {
                 name: sum(
@@ -411,8 +469,31 @@ OF_PULSAR: dict[str, dict[str, Callable[[Pulsar], Any]]] = {
         "Fleet": lambda one: one.fleet["Highest usage"].value,
         "health --json": lambda one: format_ratio(one.health["measures"]["usage"]["max"]),
     },
+    "mean usage": {
+        "Brokers": lambda one: one.brokers["Mean usage"].value,
+        "Brokers, table": lambda one: format_ratio(
+            np.nanmean(one.table.loc[~one.table["broker"].isin(one.drained), "usage"]) / 100
+        ),
+        "health --json": lambda one: format_ratio(one.health["measures"]["usage"]["mean"]),
+        "HTTP": lambda one: format_ratio(one.health_over_http["measures"]["usage"]["mean"]),
+    },
+    "topics": {
+        "tenants --json": lambda one: sum(
+            tenant["topics"] or 0
+            for tenant in one.command("tenants", str(one.directory))["tenants"]
+        ),
+        "HTTP": lambda one: sum(
+            tenant["topics"] or 0 for tenant in one.over_http("tenants")["tenants"]
+        ),
+        "bundles": lambda one: int(np.nansum(column_values(one.movable, "topic_count"))),
+    },
     "clients": {
         "Brokers": lambda one: one.brokers["Clients"].value,
+        "owners over HTTP": lambda one: (
+            f"{sum(row['clients'] or 0 for row in one.owned_over_http):,}"
+            if one.brokers["Clients"].value != "unknown"
+            else "unknown"
+        ),
         "Bundles": lambda one: one.bundles["Clients"].value,
     },
 }
@@ -466,6 +547,7 @@ OF_PEGASUS: dict[str, dict[str, Callable[[Pegasus], Any]]] = {
         "Cluster, replicas": lambda one: band_in(one.page["Replicas"].note),
         "Fleet": lambda one: format_band(one.row.target_ratio),
         "health --json": lambda one: format_band(one.health["target_percent"] / 100),
+        "HTTP": lambda one: format_band(one.health_over_http["target_percent"] / 100),
         "findings": lambda one: next(
             (
                 item.limit.text
@@ -496,6 +578,7 @@ OF_PEGASUS: dict[str, dict[str, Callable[[Pegasus], Any]]] = {
     "findings by severity": {
         "Fleet": lambda one: severities(count_by_severity(one.row.verdict.findings)),
         "health --json": lambda one: of_json(one.health["findings"]),
+        "HTTP": lambda one: of_json(one.health_over_http["findings"]),
     },
     "nodes set aside": {
         "Cluster, table": lambda one: sorted(
@@ -532,17 +615,23 @@ def disagreements(one, numbers):
 
 @pytest.mark.parametrize("state", PULSAR)
 def test_a_number_of_a_pulsar_cluster_is_the_same_wherever_it_stands(
-    state: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    state: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    one = Pulsar(PULSAR[state](), tmp_path, capsys)
+    one = Pulsar(PULSAR[state](), tmp_path, capsys, monkeypatch)
     assert disagreements(one, OF_PULSAR) == {}
 
 
 @pytest.mark.parametrize("state", PEGASUS)
 def test_a_number_of_a_pegasus_cluster_is_the_same_wherever_it_stands(
-    state: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    state: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    one = Pegasus(PEGASUS[state](), tmp_path, capsys)
+    one = Pegasus(PEGASUS[state](), tmp_path, capsys, monkeypatch)
     assert disagreements(one, OF_PEGASUS) == {}
 
 
@@ -590,10 +679,63 @@ def test_one_target_is_configured_once_and_every_question_goes_by_it(tmp_path: P
 
 
 def test_an_option_that_overrides_the_target_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = Pulsar(fleet_of(target=0.35), tmp_path, capsys)
+    one = Pulsar(fleet_of(target=0.35), tmp_path, capsys, monkeypatch)
     assert "Target of this request" not in one.told("health", str(one.directory))
     said = one.told("health", str(one.directory), "--target", "tight")
     assert "Target of this request: tight (" in said
     assert "configured target of the cluster: traffic within 35% of the mean" in said
+
+
+def test_firing_alerts_are_one_number_on_alerts_fleet_and_navigation() -> None:
+    severities_firing: list[Severity] = ["critical", "warning", "warning"]
+    alerts_firing = [
+        Alert(
+            key=AlertKey(f"r{at}", "c"),
+            severity=severity,
+            state="firing",
+            since=NOON,
+            sentence="It holds.",
+            hint="",
+        )
+        for at, severity in enumerate(severities_firing)
+    ]
+    page = figures(alerts.key_figures(alerts_firing, [], 0, NOON))["Firing"].value
+    counts = dict.fromkeys(("firing", "silenced", "pending", "resolved"), 0)
+    counts["firing"] = len(alerts_firing)
+    row = Pulsar(fleet_of(), Path(), None, None).row
+    fleet_page = figures(fleet.key_figures([row], [], counts, NOON))["Alerts"].value
+    badge, about = firing_badge(Counter(severities_firing))
+    assert page == fleet_page == badge.partition("[")[2].rstrip("]") == "3"
+    assert about == "Firing: 1 critical, 2 warning."
+
+
+def test_runs_in_progress_are_one_number_on_fleet_and_runs() -> None:
+    steps = [begun(0), ended(0), begun(1), ended(1)]
+    done = RunEnded(state="DONE", sentence="All done.")
+    each = ([requested()], [requested(), claimed()], [requested(), claimed(), *steps, done])
+    going = [fold(chain_of(events)) for events in each]
+    now = max(view.requested_at for view in going) + timedelta(minutes=1)
+    row = Pulsar(fleet_of(), Path(), None, None).row
+    on_fleet = figures(fleet.key_figures([row], going, None, now))["Runs"]
+    on_runs = figures(activity.key_figures(going, now))
+    assert on_fleet.value.split()[0] == on_runs["In progress"].value == "2"
+    assert on_fleet.note.split()[0] == "1"
+    assert on_runs["Runs, 24 h"].value == "3"
+
+
+def test_moves_and_returned_moves_are_one_number_on_fleet_and_bundle() -> None:
+    owners = ["b1:8080", "b2:8080", "b1:8080", "b3:8080"]
+    tables = [
+        (NOON + timedelta(minutes=at), pa.table({"bundle": ["a/b/0x0_0x1"], "owner": [owner]}))
+        for at, owner in enumerate(owners)
+    ]
+    moves = moves_between(tables)
+    row = replace(Pulsar(fleet_of(), Path(), None, None).row, moves=moves)
+    on_fleet = figures(fleet.key_figures([row], [], None, NOON))["Moves, last hour"]
+    on_bundle = moves_sentence(moves, 3)
+    assert on_fleet.value == str(len(moves)) == "3"
+    assert on_bundle.startswith("3 moves ")
+    assert on_fleet.note.split()[0] == "1"
+    assert ", 1 returned to a previous broker" in on_bundle
