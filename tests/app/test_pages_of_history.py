@@ -13,7 +13,7 @@ from snapshot_site import PAGES, Site, assert_calm, now, texts
 from dashboard.app_pages.history import view as history_views
 from dashboard.presenters.moments import stamp
 
-VIEWS = ("Events", "Minute", "Moves", "Series", "Predictions")
+VIEWS = ("Events", "Minute", "Series", "Long term", "Predictions")
 
 
 def labels(app):
@@ -50,9 +50,9 @@ def remembered(tmp_path, monkeypatch, place, history):
     return made
 
 
-@pytest.mark.parametrize("view", VIEWS)
-def test_every_part_of_the_page_is_drawn(remembered, view):
-    app = remembered.open("history", view=view)
+@pytest.mark.parametrize("part", [*({"view": one} for one in VIEWS), {"kind": "moves"}])
+def test_every_part_of_the_page_is_drawn(remembered, part):
+    app = remembered.open("history", **part)
     assert_calm(app)
     assert not app.error
     assert "Max deviation" in labels(app)

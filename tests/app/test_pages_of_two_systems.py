@@ -214,7 +214,7 @@ def test_fleet_has_one_row_for_every_cluster_of_either_system(filled):
     assert_calm(app)
     assert not app.error
     rows = table_with(app, "balancer").set_index("cluster")
-    assert rows.index.tolist() == ["fleet", "other", "peg", "peg2"]
+    assert sorted(rows.index) == ["fleet", "other", "peg", "peg2"]
     peg = rows.loc["peg"]
     assert peg["nodes"] == "4"
     assert peg["balancer"] == "steady"

@@ -59,6 +59,8 @@ OUT_LINES: Final[Mapping[str, str]] = {
     "drill-pegasus": "drill peg --out out",
     "history trends": "history trends prod --out out",
     "history flaps": "history flaps prod --out out",
+    "history load": "history load prod --out out",
+    "history fleet": "history fleet prod --out out",
     "history snapshot": "history snapshot prod --at 2026-11-21T11:50:00Z --out out",
     "history export": "history export prod --out out",
     "backtest": "backtest --grid grid.json --out out",

@@ -36,11 +36,11 @@ Floats = NDArray[np.float64]
 
 FREE: Final = "dates"
 
-EVENTS, MINUTE, MOVES, SERIES, PREDICTIONS = "Events", "Minute", "Moves", "Series", "Predictions"
+EVENTS, MINUTE, SERIES, PREDICTIONS = "Events", "Minute", "Series", "Predictions"
 LONG_TERM: Final = "Long term"
 """Tabs below the timeline, each for one job."""
-TABS: Final = (EVENTS, MINUTE, MOVES, SERIES, LONG_TERM, PREDICTIONS)
-EVENT_LISTS: Final[Mapping[str, str]] = {"events": "Events", "alerts": "Alerts"}
+TABS: Final = (EVENTS, MINUTE, SERIES, LONG_TERM, PREDICTIONS)
+EVENT_LISTS: Final[Mapping[str, str]] = {"events": "Events", "moves": "Moves", "alerts": "Alerts"}
 MINUTE_LISTS: Final[Mapping[str, str]] = {"load": "Load", "changes": "Changes"}
 MAX_ROWS: Final = 40
 _EVEN_POINTS: Final = 600

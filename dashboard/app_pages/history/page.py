@@ -74,11 +74,9 @@ with export_place:
 looked = looked_at(shown.minutes, datetime_to_ms(span[1]), newest)
 draw_timeline(query, shown, system, measure, looked, lanes, target)
 
-minute_s = config.history.minute_s
 DRAWN: dict[str, Callable[[], None]] = {
-    model.EVENTS: lambda: view.draw_events(config, query, lanes),
+    model.EVENTS: lambda: view.draw_events(config, query, system, shown, lanes),
     model.MINUTE: lambda: minute.draw_minute(config, choice, query, system, measure, shown, looked),
-    model.MOVES: lambda: view.draw_moves(query, system, shown, minute_s),
     model.SERIES: lambda: view.draw_series(query, system, shown),
     model.LONG_TERM: lambda: draw_long_term(history, newest),
     model.PREDICTIONS: lambda: view.draw_predictions(config, query, system),

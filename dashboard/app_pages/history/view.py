@@ -53,12 +53,20 @@ _TABLE_PX: Final = 420
 """Of a table below the timeline: timeline and table together are two screens at most."""
 
 
-def draw_events(config: Config, query: HistoryQuery, lanes: Sequence[str]) -> None:
-    """Draw the events or the alerts of the period.
+def draw_events(
+    config: Config,
+    query: HistoryQuery,
+    system: HistorySystem,
+    period_load: PeriodLoad,
+    lanes: Sequence[str],
+) -> None:
+    """Draw the events, the moves or the alerts of the period.
 
     Args:
         config: The configuration.
         query: Cluster and period.
+        system: Of the cluster.
+        period_load: Of the period.
         lanes: Which events; empty: all.
     """
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -83,6 +91,8 @@ def draw_events(config: Config, query: HistoryQuery, lanes: Sequence[str]) -> No
         )
     if shown == "events":
         _draw_events(query, lanes, (text or "").strip())
+    elif shown == "moves":
+        _draw_moves(query, system, period_load, config.history.minute_s)
     else:
         _draw_alerts(config, query)
 
@@ -364,7 +374,7 @@ _SIDE: Final = "history_flaps_side"
 _SETTLE: Final = "history_flaps_settle"
 
 
-def draw_moves(
+def _draw_moves(
     query: HistoryQuery, system: HistorySystem, period_load: PeriodLoad, minute_s: float
 ) -> None:
     """Draw the moves over time, and the top movers, the flaps, or the effect of each round.
