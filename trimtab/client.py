@@ -445,9 +445,54 @@ class Client:
             end: Last moment.
             columns: Columns; none: all.
         """
-        texts = [one if isinstance(one, str) else one.isoformat() for one in (start, end)]
-        query = {"kind": kind, "start": texts[0], "end": texts[1], "columns": list(columns)}
+        query = {"kind": kind, **_span(start, end), "columns": list(columns)}
         return self._table(f"history/{quote(cluster, safe='')}", query)
+
+    def load(
+        self,
+        cluster: str,
+        kind: str = "cluster",
+        name: str = "",
+        *,
+        start: str | datetime = "-30d",
+        end: str | datetime = "now",
+        by: Literal["", "minutes", "hours", "days"] = "",
+    ) -> pa.Table:
+        """Return the load of one object over time, one row a period.
+
+        Args:
+            cluster: Name of the cluster.
+            kind: Kind of the object, such as ``broker`` or ``tenant``.
+            name: Its name; none for the cluster.
+            start: First moment; a text such as ``-90d``, or an aware time.
+            end: Last moment.
+            by: Records that answer; none: the coarsest that answer the range.
+        """
+        query = {"kind": kind, "name": name, **_span(start, end), "by": by}
+        return self._table(f"history/{quote(cluster, safe='')}/load", query)
+
+    def growth(
+        self, cluster: str, *, start: str | datetime = "-26w", end: str | datetime = "now"
+    ) -> dict[str, Any]:
+        """Return what grows in a cluster (``rows``), and when it is full.
+
+        Args:
+            cluster: Name of the cluster.
+            start: First moment; a text such as ``-26w``, or an aware time.
+            end: Last moment.
+        """
+        path = f"history/{quote(cluster, safe='')}/growth"
+        found: dict[str, Any] = self._json("GET", path, _span(start, end))
+        return found
+
+    def fleet_days(self, start: str | datetime = "-30d", end: str | datetime = "now") -> pa.Table:
+        """Return deviation, moves and alerts of all clusters, one row a cluster and day.
+
+        Args:
+            start: First moment; a text such as ``-30d``, or an aware time.
+            end: Last moment.
+        """
+        return self._table("fleet/days", _span(start, end))
 
     # -- plans and runs ------------------------------------------------------------------------
 
@@ -677,6 +722,12 @@ def _query(request: Request) -> dict[str, Any]:
         for name, value in values.items()
         if value is not None and getattr(request, name) != defaults[name]
     }
+
+
+def _span(start: str | datetime, end: str | datetime) -> dict[str, str]:
+    """Return the parameters of a range of time."""
+    ends = {"start": start, "end": end}
+    return {name: one if isinstance(one, str) else one.isoformat() for name, one in ends.items()}
 
 
 def _address(server: str) -> str:

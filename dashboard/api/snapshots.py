@@ -31,6 +31,7 @@ from dashboard.cli import answers
 from dashboard.cli.history.moments import moment
 from dashboard.queries.snapshots import saved_snapshots
 from dashboard.services.fleet_days import facts_of, targets_of
+from dashboard.services.growth import growth_of
 from dashboard.services.history import history
 from trimtab.bodies import ClusterJson, SnapshotJson
 
@@ -105,6 +106,13 @@ class LoadOverTimeRequest(Request, frozen=True, kw_only=True):
         Literal["", "week", "month", "quarter"],
         param("Compare with the same time a week, 28 or 91 days before"),
     ] = ""
+
+
+class GrowthRequest(Request, frozen=True, kw_only=True):
+    """What grows, and when the cluster is full."""
+
+    start: Annotated[str, param("Start: ISO 8601 (UTC), or -26w for 26 weeks ago")] = "-26w"
+    end: Annotated[str, param("End: ISO 8601 (UTC), -2h or now")] = "now"
 
 
 class FleetDaysRequest(Request, frozen=True, kw_only=True):
@@ -207,6 +215,37 @@ def resources() -> Iterator[Resource]:
         },
         respond=_load,
         request=LoadOverTimeRequest,
+        names=CLUSTER,
+        errors=(400, 404, 409, 502),
+        is_table=True,
+    )
+
+    yield Resource(
+        path="history/{cluster}/growth",
+        name="growth",
+        group=_GROUP,
+        summary="Return what grows in a cluster, and when it is full.",
+        details="From weekly means of days. `now` and `per_month` of a row are level and slope of "
+        "its trend, with an interval of 95%. `full`: mean usage of the servers reaches the limit. "
+        "`outside`: the first server leaves the target band if nothing moves. `state` is `date`, "
+        "`reached`, `beyond` (two years), `steady` (no trend that leads there) or `unknown`, with "
+        "its `reason`.",
+        answer={
+            "type": "object",
+            "properties": {
+                **dict.fromkeys(("cluster", "source", "measure"), TEXT),
+                **dict.fromkeys(
+                    ("start_ms", "end_ms", "weeks", "weeks_missing", "not_rated"), INTEGER
+                ),
+                "counts": {"type": "array", "items": {"type": "object"}},
+                "full": {"type": "object"},
+                "outside": {"type": "object"},
+                "rows": ROWS,
+            },
+            "required": ["cluster", "source", "measure", "weeks", "full", "outside", "rows"],
+        },
+        respond=_growth,
+        request=GrowthRequest,
         names=CLUSTER,
         errors=(400, 404, 409, 502),
         is_table=True,
@@ -330,12 +369,21 @@ def _history(call: Call, request: HistoryRequest) -> Response:
     return table_response(call, rows, body)
 
 
-def _load(call: Call, request: LoadOverTimeRequest) -> Response:
-    cluster = call.cluster.name
+def _span(request: LoadOverTimeRequest | GrowthRequest) -> TimeRange:
+    """Return the range of a request.
+
+    Raises:
+        InputError: A time cannot be read, or the range ends before it begins.
+    """
     now = services.now()
     start, end = moment(request.start, now), moment(request.end, now)
     if end < start:
         raise InputError("The range ends before it begins.", hint="Swap start and end.")
+    return TimeRange(datetime_to_ms(start), datetime_to_ms(end))
+
+
+def _load(call: Call, request: LoadOverTimeRequest) -> Response:
+    cluster, span = call.cluster.name, _span(request)
     if (request.kind == CLUSTER_KIND) == bool(request.name):
         raise InputError(
             "Only a cluster has no name.", hint="Example: kind=tenant&name=acme, or kind=cluster."
@@ -345,7 +393,7 @@ def _load(call: Call, request: LoadOverTimeRequest) -> Response:
         cluster=cluster,
         kind=request.kind,
         subject=subject_id(store, cluster, request.kind, request.name),
-        span=TimeRange(datetime_to_ms(start), datetime_to_ms(end)),
+        span=span,
         source=request.by or None,
         is_whole=True,
     )
@@ -354,6 +402,12 @@ def _load(call: Call, request: LoadOverTimeRequest) -> Response:
         body = {**compared.now.as_json(), "compared": compared.as_json()}
         return table_response(call, compared.now.rows, body)
     found = load_over(store, question)
+    return table_response(call, found.rows, found.as_json())
+
+
+def _growth(call: Call, request: GrowthRequest) -> Response:
+    store = history(call.config)
+    found = growth_of(call.config, store, call.cluster.name, _span(request))
     return table_response(call, found.rows, found.as_json())
 
 

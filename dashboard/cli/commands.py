@@ -77,6 +77,11 @@ _RECORDED: Final[Mapping[str, CommandEntry]] = {
         "Show the load of one object over time, up to a year.",
         "trimtab history load sandbox tenant acme --from -90d --compare quarter",
     ),
+    "growth": CommandEntry(
+        f"{_HISTORY}.growth",
+        "Show what grows, and when the cluster is full.",
+        "trimtab history growth sandbox --from -26w",
+    ),
     "fleet": CommandEntry(
         f"{_HISTORY}.fleet",
         "Show deviation, moves and alerts of all clusters by day.",

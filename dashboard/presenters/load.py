@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from dashboard.charts.scale import Unit
 
 
+LONG_TERM: Final = "Long term"
+"""The tab of the History page that has the load of one object over months."""
+
+
 class LoadMeasure(NamedTuple):
     """How a measure is shown.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -14,7 +14,7 @@ from core.errors import SnapshotError
 from core.history.analysis.accuracy.accuracy import Agreement, agreement
 from core.history.queries.compared import LoadComparison, Shift, compare
 from core.history.queries.events import EventQueries
-from core.history.queries.load import LoadRequest, LoadSeries, load_over
+from core.history.queries.load import DAY_MS, LoadRequest, LoadSeries, load_over
 from core.history.queries.query import (
     Evenness,
     Grid,
@@ -24,6 +24,7 @@ from core.history.queries.query import (
     step_of,
 )
 from core.history.queries.sql import HistoryReader, Period, is_local, local_paths
+from core.history.store.reading import TimeRange
 from core.snapshot.clock import is_ahead
 from core.snapshot.store import CachedSnapshot
 from core.units import ms_to_datetime
@@ -32,8 +33,10 @@ from dashboard.presenters.moments import parse_stamp, stamp
 from dashboard.queries.cache import cached
 from dashboard.queries.snapshots import SavedSnapshots
 from dashboard.services import history as services_history
+from dashboard.services.growth import growth_of
 
 if TYPE_CHECKING:
+    from core.history.queries.growth import Growth
     from core.history.store.store import HistoryStore
     from dashboard.services import Cluster, Config
 
@@ -293,6 +296,25 @@ def _compared_load(key: tuple[ClusterHistory, LoadRequest, Shift]) -> LoadCompar
 
 compared_load = cached(_compared_load, max_entries=16)
 """Load of one object next to the same time earlier."""
+
+
+def _growth(key: tuple[ClusterHistory, TimeRange]) -> Growth:
+    history, span = key
+    return growth_of(services.page_config(), history.store, history.cluster, span)
+
+
+_growths = cached(_growth, max_entries=16)
+
+
+def growth_since(history: ClusterHistory, span: TimeRange) -> Growth:
+    """Return what grows in a range of whole days; computed once an hour.
+
+    Raises:
+        HistoryError: No day is in the range, or the days cannot be read.
+    """
+    hour = int(services.now().timestamp()) // 3_600
+    days = TimeRange(*((one or 0) // DAY_MS * DAY_MS for one in (span.start, span.end)))
+    return _growths((replace(history, version=(hour,)), days))
 
 
 # -- any past minute -------------------------------------------------------------------------------

@@ -578,6 +578,7 @@ def _recorded() -> dict[str, list[str | Line]]:
             *("prod", "prod broker nosuch", "prod tenant", "prod cluster x", "prod --by weeks"),
             *("prod --from -2h --compare week", "prod --compare year", "nowhere"),
         ],
+        "history growth": ["prod", "store", "prod --from -60d --to -40d", "nowhere"],
         "history fleet": ["", "prod", "--from -2h", "nowhere"],
         "history flaps": [
             *("", "prod", "store", "prod --side 5 --settle 1", f"prod {bounds}"),

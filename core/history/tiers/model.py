@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -126,6 +126,26 @@ DEVIATION: Final = Measure("deviation", scale=1_000_000, is_binned=True)
 SERVERS: Final = Measure("servers", scale=1)
 
 
+@dataclass(frozen=True, eq=False)
+class GrowthContext:
+    """Limit and owners of a cluster.
+
+    Attributes:
+        owners: ``subject`` and ``server`` of everything that is on a server; ``None``: unknown.
+        limit_ratio: Usage at which a server is full; ``None``: the system has no such setting.
+        limit_key: The setting that has it.
+    """
+
+    owners: pa.Table | None = None
+    limit_ratio: float | None = None
+    limit_key: str = ""
+
+
+def owned(subjects: pa.ChunkedArray, servers: pa.ChunkedArray) -> pa.Table:
+    """Return the owners of a context, without what is on no server."""
+    return pa.table({"subject": subjects, "server": servers}).drop_null()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemTiers:
     """Tiers of a system.
@@ -135,17 +155,26 @@ class SystemTiers:
         subjects: Those with rows before those that sum them up.
         flow: The measure by which a server is busy.
         counts: Events of the cluster as a whole.
+        context: Returns limit and owners, of a snapshot.
+        usage: The measure of a server that has a limit, as a ratio; empty: there is none.
     """
 
     system: str
     subjects: tuple[TierSubject, ...]
     flow: str
     counts: tuple[EventCount, ...]
+    context: Callable[[Any], GrowthContext]
+    usage: str = ""
 
     @property
     def server(self) -> TierSubject:
         """The subject that carries the others."""
         return next(one for one in self.subjects if one.is_server)
+
+    @property
+    def unit(self) -> TierSubject:
+        """The smallest subject, which the balancer moves."""
+        return next(one for one in self.subjects if one.rows and not one.is_server)
 
     @property
     def fleet(self) -> TierSubject:

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from core.history.tiers.model import EventCount, Measure, SystemTiers, TierSubject, known, number
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from core.history.tiers.model import (
+    EventCount,
+    GrowthContext,
+    Measure,
+    SystemTiers,
+    TierSubject,
+    known,
+    number,
+    owned,
+)
+
+if TYPE_CHECKING:
+    from core.snapshot.pegasus import PegasusSnapshot
 
 _READS: Final = ("get_rate", "multi_get_rate", "batch_get_rate")
 _WRITES: Final = ("put_rate", "multi_put_rate")
@@ -46,6 +61,15 @@ def _partitions_of(name: str) -> str:
 
 
 _OF_PARTITIONS: Final = _rates(_PARTITION_READS, _PARTITION_WRITES)
+
+
+def _context(snapshot: PegasusSnapshot) -> GrowthContext:
+    rows = snapshot.tables["partitions"]
+    names = pc.binary_join_element_wise(
+        rows["app_id"].cast(pa.string()), rows["index"].cast(pa.string()), "."
+    )
+    return GrowthContext(owned(names, rows["primary"]))
+
 
 PEGASUS_TIERS: Final = SystemTiers(
     system="pegasus",
@@ -91,6 +115,7 @@ PEGASUS_TIERS: Final = SystemTiers(
         ),
     ),
     flow="request_rate",
+    context=_context,
     counts=(
         *_moves("''"),
         EventCount("server_losses", ("node_down",), "''"),

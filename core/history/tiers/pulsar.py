@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from core.history.store.layout import quoted
-from core.history.tiers.model import EventCount, Measure, SystemTiers, TierSubject, largest, number
+from core.history.tiers.model import (
+    EventCount,
+    GrowthContext,
+    Measure,
+    SystemTiers,
+    TierSubject,
+    largest,
+    number,
+    owned,
+)
+from core.pulsar.settings import effective_settings
+
+if TYPE_CHECKING:
+    from core.snapshot.model import PulsarSnapshot
 
 _NAMESPACE: Final = "regexp_replace(subject, '/[^/]*$', '')"
 _TENANT: Final = "split_part(subject, '/', 1)"
@@ -14,6 +27,8 @@ _RESOURCES: Final = tuple(
 )
 _SHED: Final = tuple(one for one in _RESOURCES if one != "memory_ratio")
 """Resources that load managers compare: heap is none of them by default."""
+
+_OVERLOADED: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
 
 _FLOWS: Final = (
     Measure("msg_throughput", number("msg_throughput_in", "msg_throughput_out"), is_binned=True),
@@ -45,6 +60,12 @@ def _bundle(name: str) -> str:
 
 def _bundles_below(name: str) -> str:
     return f"bundle >= {quoted(f'{name}/')} AND bundle < {quoted(f'{name}0')}"  # 0 follows /
+
+
+def _context(snapshot: PulsarSnapshot) -> GrowthContext:
+    limit = effective_settings(snapshot).number(_OVERLOADED)
+    bundles = snapshot.bundles
+    return GrowthContext(owned(bundles["bundle"], bundles["owner"]), limit / 100, _OVERLOADED)
 
 
 PULSAR_TIERS: Final = SystemTiers(
@@ -90,6 +111,8 @@ PULSAR_TIERS: Final = SystemTiers(
         ),
     ),
     flow="msg_throughput",
+    context=_context,
+    usage="usage",
     counts=(
         *_moves("''"),
         EventCount("merges", ("merge",), "''"),

@@ -19,8 +19,9 @@ from core.history.tiers.registry import SYSTEM_TIERS
 from core.snapshot.record import TAKEN_AT
 from core.units import datetime_to_ms, format_deviation, ms_to_datetime, pluralize
 from dashboard.app_pages.history.charts import weekly_profile
+from dashboard.app_pages.history.growth import draw_growth
 from dashboard.charts.lines import LineSeries, history_lines
-from dashboard.components import choice, figures, words
+from dashboard.components import choice, figures, long_term, words
 from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.load import format_load, label_of, measure_of
 from dashboard.queries.history import compared_load, load_of
@@ -69,7 +70,7 @@ def draw_long_term(history: ClusterHistory, newest: datetime) -> None:
         kind = choice.selected(
             "Object",
             [CLUSTER_KIND, *(one for one in kinds if one != CLUSTER_KIND)],
-            key="object",
+            key=long_term.OBJECT,
             format_func=str,
             width=150,
         )
@@ -77,7 +78,7 @@ def draw_long_term(history: ClusterHistory, newest: datetime) -> None:
         if kind != CLUSTER_KIND:
             text = st.text_input(
                 "Name",
-                key="subject",
+                key=long_term.SUBJECT,
                 bind="query-params",
                 placeholder=f"Name of a {kind}",
                 width=340,
@@ -112,6 +113,8 @@ def draw_long_term(history: ClusterHistory, newest: datetime) -> None:
         _draw_changes(compared)
     _draw_lines(found, compared)
     _draw_profile(history, request)
+    if kind == CLUSTER_KIND:
+        draw_growth(history, newest, days)
 
 
 def _draw_changes(compared: LoadComparison) -> None:

@@ -24,6 +24,7 @@ from dashboard.app_pages.history.charts import Lane, MovesByTime, Timeline
 from dashboard.app_pages.history.events import what_words
 from dashboard.charts.scale import scale_of
 from dashboard.presenters.figures import KeyFigure
+from dashboard.presenters.load import LONG_TERM
 from dashboard.presenters.moments import RANGES, span_words, stamp
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ Floats = NDArray[np.float64]
 FREE: Final = "dates"
 
 EVENTS, MINUTE, SERIES, PREDICTIONS = "Events", "Minute", "Series", "Predictions"
-LONG_TERM: Final = "Long term"
 """Tabs below the timeline, each for one job."""
 TABS: Final = (EVENTS, MINUTE, SERIES, LONG_TERM, PREDICTIONS)
 EVENT_LISTS: Final[Mapping[str, str]] = {"events": "Events", "moves": "Moves", "alerts": "Alerts"}

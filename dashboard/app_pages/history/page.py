@@ -21,6 +21,7 @@ from dashboard.app_pages.history.timeline import (
     pick_range,
 )
 from dashboard.components import figures, frame, words
+from dashboard.presenters.load import LONG_TERM
 from dashboard.queries.history import HistoryQuery, history_of, period_load
 from dashboard.systems import page_part
 
@@ -78,7 +79,7 @@ DRAWN: dict[str, Callable[[], None]] = {
     model.EVENTS: lambda: view.draw_events(config, query, system, shown, lanes),
     model.MINUTE: lambda: minute.draw_minute(config, choice, query, system, measure, shown, looked),
     model.SERIES: lambda: view.draw_series(query, system, shown),
-    model.LONG_TERM: lambda: draw_long_term(history, newest),
+    LONG_TERM: lambda: draw_long_term(history, newest),
     model.PREDICTIONS: lambda: view.draw_predictions(config, query, system),
 }
 tabs = st.tabs(list(DRAWN), key=state.VIEW, on_change="rerun", bind="query-params")

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import ForwardRef, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -24,14 +24,17 @@ from served import counted_answers, served
 from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.routing import Route
+from tier_year import END, Year, write_year
 
 from connectors.access.users import UserFile
 from core.errors import ComputeError, ForbiddenError, InputError, OpsError, UnreachableError
 from core.operations.registry import operations
 from core.request import params_of
 from core.snapshot.store import SnapshotStore, load_snapshot
+from dashboard import services
 from dashboard.api import resource, routes
 from dashboard.cli.main import run
+from dashboard.services.history import history
 from dashboard.sign_in import SignInGuard
 from trimtab import bodies
 from trimtab.client import Client, ServerRefusalError
@@ -273,6 +276,25 @@ def test_plans_runs_jobs_snapshots_are_there_too(site):
     assert [one["snapshot_id"] for one in client.snapshots("fleet")] == [site.stored.snapshot_id]
     assert client.history("fleet", "events").num_rows == 0
     assert load_snapshot(site.stored.path).brokers.equals(client.snapshot_table("fleet", "brokers"))
+
+
+def test_days_of_a_cluster_are_tables(site):
+    year = Year(cluster="fleet", days=50, days_of_hours=2, bundles=6, growth={1: 0.02}, noise=0.01)
+    write_year(history(services.page_config()), year)
+    client = Client(site.url)
+    start, end = END - timedelta(days=49), END - timedelta(milliseconds=1)
+    load = client.load("fleet", "bundle", year.bundle(1), start=start, end=end, by="days")
+    assert load.num_rows == 49
+    means = load["msg_throughput"].to_pylist()
+    assert sum(means[-7:]) > 1.5 * sum(means[:7])
+    whole = client.load("fleet", start=start.isoformat(), end=end.isoformat(), by="days")
+    assert "deviation" in whole.column_names
+    growth = client.growth("fleet", start=start, end=end)
+    assert growth["weeks"] == 7
+    assert growth["rows"][0]["per_month_low"] > 0
+    days = client.fleet_days(start, end)
+    assert days.num_rows == 49
+    assert set(days["cluster"].to_pylist()) == {"fleet"}
 
 
 @pytest.mark.parametrize(

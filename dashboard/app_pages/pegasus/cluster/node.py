@@ -9,7 +9,7 @@ import streamlit as st
 
 from dashboard import state
 from dashboard.app_pages.pegasus.cluster import model
-from dashboard.components import choice, frame, tables
+from dashboard.components import choice, frame, long_term, tables
 from dashboard.components.pegasus.run_history import past_of
 from dashboard.presenters.pegasus import cluster
 
@@ -109,6 +109,7 @@ def _one_node(page: PegasusPage) -> None:
     )
     if not node:
         return
+    long_term.link("node", node)
     _server(page, node)
     left, right = frame.columns([0.5, 0.5], key="pegasus_node")
     with left:

@@ -7,7 +7,7 @@ import streamlit as st
 from core.pegasus.headline import unhealthy_count
 from dashboard import state
 from dashboard.app_pages.pegasus.tables import model, view
-from dashboard.components import choice, figures, frame, words
+from dashboard.components import choice, figures, frame, long_term, words
 from dashboard.components.pegasus import run_history
 from dashboard.components.pegasus.page import PegasusPage
 from dashboard.presenters.pegasus import cluster
@@ -37,6 +37,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
             width=150,
             label_visibility="collapsed",
         )
+        long_term.link("table", table)
 words.title(f"Table {table}" if table else "Tables", cluster.subtitle(facts))
 figures.key_figures(
     model.key_figures(facts, table) if table else cluster.key_figures(facts), key="tables"

@@ -9,7 +9,7 @@ from core.history.queries.sql import Period
 from dashboard import state
 from dashboard.app_pages.pulsar.broker import model, view
 from dashboard.charts.lines import history_lines
-from dashboard.components import figures, frame, tables, time_range, words
+from dashboard.components import figures, frame, long_term, tables, time_range, words
 from dashboard.components.pulsar import explain
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.legible import option
@@ -131,6 +131,7 @@ if own.open:
     with own:
         view.settings_tab(page, broker, row)
 with actions:
+    long_term.link("broker", broker)
     st.button(
         model.unload_label(len(chosen)),
         type="primary",

@@ -14,7 +14,7 @@ from dashboard import state
 from dashboard.app_pages.pulsar.bundle import model, view
 from dashboard.charts.lines import history_lines
 from dashboard.charts.ring import namespace_ring
-from dashboard.components import figures, frame, time_range, words
+from dashboard.components import figures, frame, long_term, time_range, words
 from dashboard.components.pulsar import explain
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.components.pulsar.serving import unserved
@@ -78,6 +78,7 @@ service = service_of(snapshot, reading.settings, bundle)
 is_refused = service is not None and service.state == REFUSED
 words.title(f"Bundle {bundle}", model.subtitle(row, service))
 with actions:
+    long_term.link("bundle", bundle)
     if owner:
         st.button(
             "Open broker",

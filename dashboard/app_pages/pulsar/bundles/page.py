@@ -11,7 +11,7 @@ from dashboard import state
 from dashboard.app_pages.pulsar.bundles import model, queries
 from dashboard.charts.ring import NOT_OWNED, namespace_ring
 from dashboard.charts.treemap import bundle_treemap
-from dashboard.components import action_bar, figures, frame, tables, words
+from dashboard.components import action_bar, figures, frame, long_term, tables, words
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.legible import option
 from dashboard.presenters.moments import last_span
@@ -154,6 +154,9 @@ with right:
     )
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(f"{found.text} · select rows to unload", width="content")
+        if namespace:
+            long_term.link("namespace", namespace, label="Namespace long term")
+            long_term.link("tenant", namespace.partition("/")[0], label="Tenant long term")
         tables.downloads(
             rows.drop(columns=["trend", "clients"]),
             cluster=page.name,
