@@ -535,7 +535,7 @@ def show_plan(sentence: str, plan: Plan) -> None:
         note(f"  {pluralize(len(plan.steps), 'step')} in total; --plan OUT writes all of them.")
     left = [item for item in plan.diagnostics if is_left(item)]
     for item in left:
-        note(f"not moved back: {item.sentence} {item.hint}".rstrip())
+        note(f"Not reverted: {item.sentence} {item.hint}".rstrip())
     for items in _by_sentence([item for item in plan.diagnostics if not is_left(item)]):
         first, others = items[0], len(items) - 1
         text = f"{severity_label(first.severity)}: {first.sentence} {first.hint}".rstrip()

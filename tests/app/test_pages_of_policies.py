@@ -11,10 +11,11 @@ import pytest
 from fleet_builder import make_snapshot
 from snapshot_site import Site, assert_calm, now, texts
 
+from core.pulsar.settings import effective_settings as settings_of
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import SnapshotStore
 from dashboard import state
-from dashboard.app_pages.pulsar.policies.model import limits_table
+from dashboard.app_pages.pulsar.policies.model import key_figures, limits_table
 from dashboard.components.applying import REASON
 from dashboard.queries.pulsar import policies
 
@@ -123,6 +124,21 @@ def test_groups_are_shown_with_live_use_and_each_brokers_share(site, fleet):
     shares = next(table.value for table in app.dataframe if "upstream" in table.value)
     assert len(shares) > 1
     assert "PIP-82" in said
+
+
+def test_a_limit_that_may_be_reached_is_not_green(site, fleet):
+    limits = policies.limits_of(SnapshotStore(site.state_dir / "snapshots").latest("fleet", now()))
+    (rate,) = (one for one in limits.rates if one.limit > 0)
+    shared = replace(rate, limit=rate.live / 2, max_holders=10)
+    shown = [
+        next(one for one in key_figures(replace(limits, rates=rates), settings_of(fleet)))
+        for rates in ((shared,), (replace(shared, limit=rate.live * 2),))
+    ]
+    assert [(one.label, one.value) for one in shown] == [("At limit", "0")] * 2
+    assert [(one.status, one.note) for one in shown] == [
+        ("unknown", "1 may be"),
+        ("ok", "no namespace"),
+    ]
 
 
 def test_a_cluster_without_limits_is_told_how_to_make_one(site):

@@ -209,7 +209,7 @@ def test_lively_back_to_steady_says_how_many_replicas_stay_and_moves_them_back(
     assert [step["kind"] for step in plain["steps"]] == ["set_meta_level"]
     (counted,) = [one for one in plain["diagnostics"] if one["code"] == "undo_leaves_moved"]
     assert "The undo does not revert them" in counted["sentence"]
-    assert "not moved back: Replicas that the balancer moved at lively" in told.err
+    assert "Not reverted: Replicas that the balancer moved at lively" in told.err
 
     back = applied(capsys, config, "undo", done["run_id"])
     assert any("The undo does not revert them" in one for one in back["not_brought_back"])

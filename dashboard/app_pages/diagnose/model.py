@@ -10,7 +10,7 @@ import pandas as pd
 
 from core.diagnosis.model import Cause, Diagnosis, Effect
 from core.findings.quantity import Quantity
-from core.units import format_age, format_band, format_deviation, pluralize
+from core.units import format_age, format_band, format_deviation, format_ratio, pluralize
 from dashboard.charts.dumbbell import DeviationPairs
 from dashboard.presenters.figures import KeyFigure, Status, band_status
 
@@ -229,7 +229,7 @@ def key_figures(
         figures.append(
             KeyFigure(
                 label="With the best fix",
-                value=format_deviation(best.after.deviation),
+                value=format_ratio(best.after.deviation),
                 note=pluralize(best.after.moves, "move"),
                 status=band_status(best.after.deviation, diagnosis.target_ratio),
                 help=f"{title_of(cause)}: the balancer, simulated to convergence.",
@@ -239,7 +239,7 @@ def key_figures(
         figures.append(
             KeyFigure(
                 label="With the optimal plan",
-                value=format_deviation(optimal.deviation),
+                value=format_ratio(optimal.deviation),
                 note=pluralize(optimal.moves, "move"),
                 status=band_status(optimal.deviation, diagnosis.target_ratio),
                 help="The fewest moves that the optimizer finds, without a change of settings.",

@@ -29,6 +29,7 @@ _DAY_MS: Final = 86_400_000
 _RANGES: Final = {"14 d": 14, "30 d": 30, "90 d": 90, "1 y": 365}
 _REFRESH_S: Final = 300
 _ROW_PX: Final = 26
+_MOST_TICKS: Final = 14
 
 
 class SheetMeasure(NamedTuple):
@@ -124,7 +125,7 @@ def draw(config: Config, names: Sequence[str], now: datetime) -> None:
         key="fleet_days",
         alt=f"{MEASURES[measure].label} of {len(names)} clusters by day",
     )
-    st.caption("From days, UTC. The current day has the hours that are over. Blank: unknown.")
+    st.caption("Days in UTC; today up to the last full hour. Blank: unknown.")
 
 
 def grid_of(
@@ -175,5 +176,10 @@ def sheet(rows: pa.Table, names: Sequence[str], measure: str) -> go.Figure:
         margin={"r": 4},
     )
     figure.update_yaxes(autorange="reversed", type="category")
-    figure.update_xaxes(type="date", tickformat="%d %b")
+    ticks = days[:: -(-days.size // _MOST_TICKS)]
+    figure.update_xaxes(
+        type="date",
+        tickvals=[f"{ms_to_datetime(day):%Y-%m-%d}" for day in ticks.tolist()],
+        tickformat="%d %b",
+    )
     return figure

@@ -51,7 +51,7 @@ def fleet(
 
 
 def _show(found: pa.Table, names: Sequence[str]) -> None:
-    print_line(f"{pluralize(len(names), 'cluster')}, from days.")
+    print_line(f"{pluralize(len(names), 'cluster')}, by day in UTC.")
     print_line()
     table(
         ("cluster", "day", "max", "mean", "target", "outside", "moves", "critical", "missing"),
@@ -62,7 +62,7 @@ def _show(found: pa.Table, names: Sequence[str]) -> None:
                 format_ratio(row["deviation_max"]),
                 format_ratio(row["deviation_mean"]),
                 format_ratio(row["target"]),
-                _minutes(row["outside_minutes"]),
+                _outside(row["outside_minutes"], row["deviation_minutes"]),
                 f"{row['moves']:,}",
                 _minutes(row["unhealthy_minutes"]),
                 _minutes(row["minutes_missing"]),
@@ -70,6 +70,10 @@ def _show(found: pa.Table, names: Sequence[str]) -> None:
             for row in found.to_pylist()
         ],
     )
+
+
+def _outside(count: int | None, recorded: int) -> str:
+    return "unknown" if count is None else f"{count:,} of {recorded:,} min"
 
 
 def _minutes(count: int | None) -> str:

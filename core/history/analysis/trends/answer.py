@@ -229,7 +229,10 @@ def _weighted(rows: pa.Table, size: int, codes: Ints, included: NDArray[np.bool_
 def _halves(
     rows: pa.Table, kind: str, counts: Mapping[int, int]
 ) -> tuple[pa.Array, Floats, Floats] | None:
-    """Return subjects and their mean flow in either half; ``None`` if there is one period only."""
+    """Return subjects and their mean flow in either half; ``None`` if there is one period only.
+
+    A server that was not seen in a half has no mean there (NaN).
+    """
     starts = np.array(sorted(counts), np.int64)
     if starts.size < 2:
         return None
@@ -249,7 +252,7 @@ def _halves(
         else:
             reported = rows["minutes"].to_numpy()[included]
             minutes = np.asarray(np.bincount(codes[included], weights=reported, minlength=size))
-        means.append(np.divide(sums, minutes, out=np.zeros(size), where=minutes > 0))
+        means.append(np.divide(sums, minutes, out=np.full(size, np.nan), where=minutes > 0))
     return coded.dictionary, means[0], means[1]
 
 
@@ -259,8 +262,8 @@ def _movers(rows: pa.Table, cluster: str, kind: str, counts: Mapping[int, int]) 
         return MOVERS.empty_table()
     names, before, after = halves
     change = after - before
-    order = np.lexsort((np.arange(change.size), -np.abs(change)))[:MOST_MOVERS]
-    order = order[change[order] != 0]
+    seen = np.flatnonzero(np.nan_to_num(change))
+    order = seen[np.argsort(-np.abs(change[seen]), kind="stable")][:MOST_MOVERS]
     return pa.table(
         {
             "cluster": pa.repeat(pa.scalar(cluster), order.size),

@@ -58,6 +58,8 @@ def key_figures(limits: ClusterLimits, settings: EffectiveSettings) -> list[KeyF
     total, free = len(limits.use.namespaces), len(limits.use.namespaces) - len(rated | attached)
     holds, sentence = enforcement_words(settings)
     at = {rate.namespace for rate in limits.rates if rate.verdict == "at its limit"}
+    open_rates = [rate for rate in limits.rates if rate.verdict in ("may be", "unknown")]
+    maybe = {rate.namespace for rate in open_rates} - at
     worst = max(
         (
             (ratio, group.name)
@@ -76,9 +78,14 @@ def key_figures(limits: ClusterLimits, settings: EffectiveSettings) -> list[KeyF
         KeyFigure(
             label="At limit",
             value=f"{len(at):,}",
-            note=listed(sorted(at), 1) if at else "no namespace",
-            status="warning" if at else "ok",
-            help="Namespaces with a topic at its rate limit.",
+            note=listed(sorted(at), 1)
+            if at
+            else f"{len(maybe):,} may be"
+            if maybe
+            else "no namespace",
+            status="warning" if at else "unknown" if maybe else "ok",
+            help="Namespaces with a topic at its rate limit. May be: together the topics carry "
+            "more than the limit of one; the load of each is unknown.",
         ),
         KeyFigure(
             label="Max use of limit",
