@@ -95,9 +95,9 @@ def test_the_picture_and_the_figure_are_of_the_best_fix():
     page = NextPage(label="Preview", page="rebalance", params={}, icon="")
     optimal = OptimalPlan(moves=9, deviation=0.12, next_page=page)
     shown = {one.label: one for one in model.key_figures(found, 1.2, optimal)}
-    assert shown["With the best fix"].value == "+37%"
+    assert shown["With the best fix"].value == "37%"
     assert (shown["With the optimal plan"].value, shown["With the optimal plan"].note) == (
-        "+12%",
+        "12%",
         "9 moves",
     )
     costly = replace(cause("c", 0.9), severity="error")

@@ -73,7 +73,7 @@ OUT_LINES: Final[Mapping[str, str]] = {
 
 NO_OUT: Final[Mapping[str, str]] = {
     "leader record": "listens to ZooKeeper, until Ctrl-C",
-    "history growth": "the fixed moment has less than a day of minutes; `test_growth` has its table",
+    "history growth": "the fixed moment has no whole day; `test_growth` has its table",
     "pipeline export": "the minutes of the fixed moment are in an hour that has not ended",
 }
 """Commands whose ``--out`` is not frozen, with the reason."""
