@@ -40,6 +40,7 @@ NOT_ANSWERED: Final[Mapping[str, str]] = {
     "sandbox": "serves a cluster until Ctrl-C",
     "sandbox-node": "speaks to a running sandbox",
     "leader record": "listens to ZooKeeper, until Ctrl-C",
+    "history growth": "needs days, which the fixed moment does not have",
     "alerts test": "sends a message",
     "check": "speaks to every endpoint",
     "pipeline export": "the minutes of the fixed moment are in an hour that has not ended",

@@ -30,7 +30,7 @@ _MESSAGE: Final = re.compile(r"^Message:[ \t]*(?!null\b)(\S.*)$", re.MULTILINE)
 _EXCEPTION: Final = re.compile(
     r"^[ \t]*(?:Caused by:[ \t]*)?(?:[\w$]+\.)+([A-Z][\w$]*(?::.*)?)\s*$", re.MULTILINE
 )
-_TITLE: Final = re.compile(r"<title>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+_TITLE: Final = re.compile(r"<title>([^<]*)</title>", re.IGNORECASE)
 _MAX_TEXT: Final = 8_000
 """Characters that are searched: what a server sends may be made to take long."""
 _HINT_AUTH: Final = (

@@ -49,7 +49,7 @@ def growth(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Show what grows, and when the cluster is full or the first server leaves the target.
+    """Show what grows, and when the cluster is full.
 
     Trends of weekly means, from days; six weeks at least.
     """

@@ -43,7 +43,7 @@ def load(
             metavar="KIND",
             help="cluster, broker, bundle, namespace, tenant, node, table or partition.",
         ),
-    ] = CLUSTER_KIND,
+    ] = "cluster",
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="Name of the object; none for the cluster.")
     ] = "",

@@ -207,5 +207,5 @@ def test_no_alert_is_no_all_clear_where_no_collector_evaluates_them(
     now = datetime(2026, 11, 28, tzinfo=UTC)
     taken_at = None if age_min is None else now - timedelta(minutes=age_min)
     row = model.FleetRow(cluster="c", acting=ActionStatus(access="", run=""), taken_at=taken_at)
-    figure = model._alerts({"firing": firing, "silenced": 0}, [row], now)
+    figure = model._alerts({"firing": firing, "silenced": 0}, [row], now - timedelta(minutes=5))
     assert (figure.value, figure.status, figure.note) == (str(firing), status, note)

@@ -104,8 +104,8 @@ def slow_text(pattern: re.Pattern[str] | re.Pattern[bytes], methods: list[str]) 
                 if seconds(pattern, method, short) < BLAMED_S:
                     continue
                 long = pump * (LONG // len(pump)) + end
-                took_s = min(seconds(pattern, method, short) for _ in range(3))
-                long_s = min(seconds(pattern, method, long) for _ in range(2))
+                took_s = max(seconds(pattern, method, short) for _ in range(3))
+                long_s = min(seconds(pattern, method, long) for _ in range(5))
                 if long_s > 2 * LONG / SHORT * took_s:
                     return f"{method} of {pump!r} repeated, then {end!r}: {long_s:.2f} s"
     return ""

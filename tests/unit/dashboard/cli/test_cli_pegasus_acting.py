@@ -64,7 +64,7 @@ def test_a_plan_is_written_and_previewed_on_its_snapshot(capsys, directory, tmp_
     assert run(["pegasus", "migrate", directory, NODES[0], "--plan", str(file)]) == 0
     told = capsys.readouterr().out
     assert "Move 4 primaries" in told
-    assert f"trimtab apply {file} --cluster peg --reason TEXT" in told
+    assert f"trimtab apply {file} --reason TEXT" in told
     plan = load_plan(file, STEPS)
     assert run(["preview", str(file), "--snapshot", directory]) == 0
     assert plan.short_id in capsys.readouterr().out

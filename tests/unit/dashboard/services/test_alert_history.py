@@ -52,7 +52,7 @@ def clock(monkeypatch) -> list[float]:
 def test_events_are_read_again_when_some_came(monkeypatch, clock) -> None:
     store = FakeHistory()
     monkeypatch.setattr(history, "history", lambda _config: store)
-    returned = alerts._ReturnCounter(SimpleNamespace())
+    returned = alerts._History(SimpleNamespace()).returned_since
     assert returned("fleet", NOON) == 1
     clock[0] += 15  # the minute of these events may be committed a moment after them
     assert returned("fleet", NOON) == 1
