@@ -179,7 +179,7 @@ def _by_job(
 
 
 def _is_over(job: Job, stored: CachedSnapshot) -> bool:
-    """Return whether a job has ended, and nobody waits for its answer any more."""
+    """Return whether a job has ended and its answer no longer counts."""
     if job.state == "stopped":
         return True
     if job.status.ended_at is None:

@@ -405,7 +405,7 @@ _NOTHING: Final = pa.table(
 
 
 def _urgency(one: Forecast) -> tuple[int, float]:
-    """Return an order: first what is reached, farthest outside first, then by date."""
+    """Return an order: what is reached first, by distance from the target, then by date."""
     rank = ("reached", "date", "beyond", "steady", "unknown").index(one.state)
     return rank, -abs(one.now or 0.0) if one.at_ms is None else float(one.at_ms)
 
