@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
 
@@ -17,6 +17,22 @@ from dashboard.queries.history import recorded_since
 
 if TYPE_CHECKING:
     from dashboard.components.page import ClusterPage
+
+_LONG_DAYS: Final = {"7 d": 7, "30 d": 30, "90 d": 90, "1 y": 365}
+
+
+def pick_long() -> int:
+    """Draw the control for a range that hours and days answer; return its days."""
+    chosen = st.segmented_control(
+        "Range",
+        list(_LONG_DAYS),
+        default="30 d",
+        required=True,
+        key="months",
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+    return _LONG_DAYS[chosen or "30 d"]
 
 
 def pick(

@@ -17,7 +17,7 @@ from core.errors import SnapshotError
 from core.units import ms_to_datetime
 from dashboard.charts.scale import Unit, scale_of
 from dashboard.charts.template import styled
-from dashboard.components import choice, figures, words
+from dashboard.components import choice, figures, time_range, words
 from dashboard.queries.cache import cached
 from dashboard.services.fleet_days import facts_of, targets_of
 from dashboard.services.history import history
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from dashboard.services import Config
 
 _DAY_MS: Final = 86_400_000
-_RANGES: Final = {"14 d": 14, "30 d": 30, "90 d": 90, "1 y": 365}
 _REFRESH_S: Final = 300
 _ROW_PX: Final = 26
 _MOST_TICKS: Final = 14
@@ -80,20 +79,7 @@ def draw(config: Config, names: Sequence[str], now: datetime) -> None:
         now: The present moment.
     """
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        days = _RANGES[
-            str(
-                st.segmented_control(
-                    "Range",
-                    list(_RANGES),
-                    default="30 d",
-                    required=True,
-                    key="months",
-                    bind="query-params",
-                    label_visibility="collapsed",
-                )
-                or "30 d"
-            )
-        ]
+        days = time_range.pick_long()
         measure = choice.selected(
             "Measure",
             list(MEASURES),

@@ -21,7 +21,7 @@ from core.units import datetime_to_ms, format_deviation, ms_to_datetime, plurali
 from dashboard.app_pages.history.charts import weekly_profile
 from dashboard.app_pages.history.growth import draw_growth
 from dashboard.charts.lines import LineSeries, history_lines
-from dashboard.components import choice, figures, long_term, words
+from dashboard.components import choice, figures, long_term, time_range, words
 from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.load import format_load, label_of, measure_of
 from dashboard.queries.history import compared_load, load_of
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-RANGES: Final = {"7 d": 7, "30 d": 30, "90 d": 90, "1 y": 365}
 _PROFILE_DAYS: Final = 56
 _SHIFTS: Final[dict[str, Shift | None]] = {
     "no comparison": None,
@@ -52,20 +51,7 @@ def draw_long_term(history: ClusterHistory, newest: datetime) -> None:
         newest: Where the range ends.
     """
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        days = RANGES[
-            str(
-                st.segmented_control(
-                    "Range",
-                    list(RANGES),
-                    default="30 d",
-                    required=True,
-                    key="months",
-                    bind="query-params",
-                    label_visibility="collapsed",
-                )
-                or "30 d"
-            )
-        ]
+        days = time_range.pick_long()
         kinds = [one.kind for one in SYSTEM_TIERS[history.system].everything]
         kind = choice.selected(
             "Object",
