@@ -598,8 +598,13 @@ class _Search:
             measured=candidate.measured,
             threshold=candidate.threshold,
             unit=candidate.unit,
-            present={key: self._context.settings.value(key) for key in one.change.settings},
+            present=self._present(one.change),
         )
+
+    def _present(self, change: Change) -> dict[str, Any]:
+        """Return the active values that a change replaces; an upgrade also names what it keeps."""
+        present = {key: self._context.settings.value(key) for key in change.settings}
+        return {key: present[key] for key, to in change.settings.items() if to != present[key]}
 
     def _keys(self, one: _ProvenChange) -> tuple[str, ...]:
         """Return the settings concerned: a later release keeps those it is tried with."""
