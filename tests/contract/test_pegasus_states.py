@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from pegasus_diagnosis import diagnose
 
 from connectors.config.model import ClusterConfig
 from connectors.pegasus.collect import PegasusCollector
@@ -15,7 +16,6 @@ from connectors.pegasus.http.client import HttpClient
 from connectors.pegasus.rpc import idl
 from connectors.sandbox.pegasus import tables
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
-from core.diagnosis.pegasus.registry import diagnose
 from core.findings.finding import Finding
 from core.pegasus.answers import BackupPolicyEntry, DuplicationEntry
 from core.pegasus.balance.preconditions import obstacles

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from pegasus_snapshots import part_row, replica_rows, setting_rows, snapshot_of, table_row
 
 from core.diagnosis.model import Cause, Diagnosis
+from core.diagnosis.pegasus import registry
 from core.pegasus.view import NO_NODE, ClusterView
 from core.snapshot.pegasus import PegasusSnapshot
 
 LIVELY: Final = {"level.stored": "500", "level.effective": "lively"}
 CALM: Final = {"balance_operation_count": '{"total": 0}'}
+
+diagnose = partial(registry.diagnose, budget_s=200.0)
+"""A busy machine ends no trial early."""
 
 
 def proven(found: Diagnosis) -> list[Cause]:

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
+from pegasus_diagnosis import diagnose
 from pegasus_snapshots import NODES, part_row, snapshot_of, whole
 
-from core.diagnosis.pegasus.registry import diagnose
 from core.history.analysis.flaps.flaps import EVENT_COLUMNS, flaps_of
 from core.history.analysis.requests import FlapsRequest
 from core.history.analysis.trends.trends import NO_MINUTES

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pegasus_diagnosis import CALM, LIVELY, cluster, even_parts, node_names, proven
-
-from core.diagnosis.pegasus.registry import diagnose
+from pegasus_diagnosis import CALM, LIVELY, cluster, diagnose, even_parts, node_names, proven
 
 NODES = node_names(5)
 GONE = "db6:34801"

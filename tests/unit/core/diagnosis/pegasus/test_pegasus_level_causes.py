@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from pegasus_diagnosis import CALM, LIVELY, cluster, even_parts, node_names
+from pegasus_diagnosis import CALM, LIVELY, cluster, diagnose, even_parts, node_names
 
-from core.diagnosis.pegasus.registry import diagnose
 from core.errors import UnknownNameError
 
 NODES = node_names(5)

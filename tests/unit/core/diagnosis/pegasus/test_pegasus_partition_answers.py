@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from pegasus_diagnosis import LIVELY, cluster, even_parts, node_names
+from pegasus_diagnosis import LIVELY, cluster, diagnose, even_parts, node_names
 
-from core.diagnosis.pegasus.registry import diagnose
 from core.errors import InputError, UnknownNameError
 
 NODES = node_names(5)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 
-from pegasus_diagnosis import CALM, LIVELY, cluster, cluster_of, even_parts, node_names
+from pegasus_diagnosis import CALM, LIVELY, cluster, cluster_of, diagnose, even_parts, node_names
 from pegasus_snapshots import part_row
 
-from core.diagnosis.pegasus.registry import diagnose
 from core.pegasus.trace_form import parse_trace, view_of
 
 CIRCLE = """35 05 30 35 30 50 50 35 30 03 03 35 53 35 50 35 50 03 03 05 30 03"""

@@ -6,10 +6,9 @@ import re
 
 import numpy as np
 import pytest
-from pegasus_diagnosis import cluster, node_names, proven
+from pegasus_diagnosis import cluster, diagnose, node_names, proven
 from pegasus_snapshots import part_row
 
-from core.diagnosis.pegasus.registry import diagnose
 from core.pegasus.balance.rounds import balance_until_done
 from core.pegasus.levels import FunctionLevel, parse_level
 from core.pegasus.server_settings import changeable
@@ -105,7 +104,7 @@ SLOW = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(50, 250)]
 def test_no_recommended_fix_makes_the_simulation_worse(seed):
     parts, nodes, settings = generated(seed)
     full = {node_names(nodes)[-1]: [("ssd1", 40)]} if seed % 7 == 0 else {}
-    found = diagnose(cluster(parts, nodes=nodes, settings=settings, disks=full), budget_s=200.0)
+    found = diagnose(cluster(parts, nodes=nodes, settings=settings, disks=full))
     assert found.is_complete
     for cause in proven(found):
         assert cause.effect.is_better, cause.code
@@ -127,7 +126,5 @@ def test_no_recommended_fix_makes_the_simulation_worse(seed):
 @pytest.mark.parametrize("seed", range(50, 60))
 def test_a_diagnosis_is_the_same_every_time(seed):
     parts, nodes, settings = generated(seed)
-    both = [
-        diagnose(cluster(parts, nodes=nodes, settings=settings), budget_s=200.0) for _ in range(2)
-    ]
+    both = [diagnose(cluster(parts, nodes=nodes, settings=settings)) for _ in range(2)]
     assert both[0] == both[1]

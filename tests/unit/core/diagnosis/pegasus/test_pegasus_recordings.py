@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 
-from pegasus_diagnosis import CALM, LIVELY, cluster, node_names
+from pegasus_diagnosis import CALM, LIVELY, cluster, diagnose, node_names
 from pegasus_snapshots import part_row
 from places import FIXTURES
-
-from core.diagnosis.pegasus.registry import diagnose
 
 RECORDED = FIXTURES / "pegasus" / "balance"
 
