@@ -35,6 +35,11 @@ class DiagnoseRequest(Request, frozen=True, kw_only=True):
         """Seconds for the simulations."""
         return self.seconds or DEFAULT_SECONDS
 
+    @property
+    def is_about_one(self) -> bool:
+        """Whether the question is about one broker, bundle or node."""
+        return any(name is not None for name in (self.broker, self.bundle, self.node))
+
     def checked(self) -> Self:
         """Return it.
 

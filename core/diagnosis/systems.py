@@ -15,6 +15,7 @@ from core.progress import NoProgress, Progress
 from core.system import Snapshot
 from core.systems import SYSTEMS
 
+S = TypeVar("S", bound=Snapshot)
 S_contra = TypeVar("S_contra", bound=Snapshot, contravariant=True)
 
 
@@ -94,6 +95,18 @@ class SystemDiagnosis(Protocol[S_contra]):
             more: Further words of each command, such as the configuration.
         """
         ...
+
+
+def first_about(snapshot: S, earlier: Sequence[S]) -> S:
+    """Return the first of the earlier snapshots whose diagnosis holds; else the snapshot itself.
+
+    Args:
+        snapshot: With a manifest.
+        earlier: Snapshots of the cluster before it, oldest first.
+    """
+    system = system_of(snapshot.manifest.kind)
+    state = system.state(snapshot) if earlier else None
+    return next((one for one in earlier if state and system.state(one).is_about(state)), snapshot)
 
 
 def system_of(kind: str) -> SystemDiagnosis[Any]:

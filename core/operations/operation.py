@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from core.facts import Assumed
     from core.findings.starts import Spans
+    from core.snapshot.store import Selection
 
 R = TypeVar("R", bound=Request)
 A = TypeVar("A", bound="Answer")
@@ -240,7 +241,8 @@ class Operation(Generic[R, A]):
         is_timed: Whether its JSON ends with the time that it took.
         is_many: Whether its command takes several clusters.
         can_assume: Whether settings and a release can be assumed.
-        reads_earlier: Systems whose answers need saved snapshots before the one in question.
+        reads_earlier: By system whose answers need saved snapshots before the one in question:
+            which of them.
         job: The job; ``None``: none.
         spread: By system, ``module:function`` of the :data:`Spread` for a cluster that no task
             should hold.
@@ -255,7 +257,7 @@ class Operation(Generic[R, A]):
     is_timed: bool = True
     is_many: bool = False
     can_assume: bool = False
-    reads_earlier: Collection[str] = ()
+    reads_earlier: Mapping[str, Selection] = field(default_factory=dict)
     job: Job | None = None
     spread: Mapping[str, str] = field(default_factory=dict)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 import msgspec
 import pyarrow as pa
@@ -33,10 +33,14 @@ from core.snapshot.model import FORMAT_VERSION, Manifest, PulsarSnapshot
 PULSAR: Final = "pulsar"
 EARLIER: Final = 6
 """Snapshots before one that show what lasts."""
+Selection = Literal["last", "marks"]
+"""Snapshots before one: the last few, or the first ones of its hour and of its ten minutes."""
+_MARKS: Final = (timedelta(hours=1), timedelta(minutes=10))
 _STAMP: Final = "%Y%m%dT%H%M%S"
 _PARTIAL: Final = ".partial-"
 _DROPPED: Final = ".dropped-"
 _LEFT_BEHIND_AFTER_S: Final = 3_600.0
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _REMEMBERED: Final = 32_768
 """Saved snapshots whose time and size are remembered: a collector needs all in each turn."""
 _ROW_GROUP: Final = 8_192
@@ -225,6 +229,20 @@ class SnapshotStore:
     def before(self, cluster: str, moment: datetime, count: int = EARLIER) -> list[CachedSnapshot]:
         """Return the newest saved snapshots of the cluster before a moment, oldest first."""
         return [one for one in self.entries(cluster) if one.taken_at < moment][-count:]
+
+    def marks(self, cluster: str, moment: datetime) -> list[CachedSnapshot]:
+        """Return the first snapshots of the moment's hour and ten minutes, oldest first.
+
+        Whoever asks in these ten minutes gets the same ones.
+        """
+        entries = [one for one in self.entries(cluster) if one.taken_at < moment]
+        starts = (moment - (moment - _EPOCH) % span for span in _MARKS)
+        first = (next((one for one in entries if one.taken_at >= at), None) for at in starts)
+        return list(dict.fromkeys(one for one in first if one is not None))
+
+    def earlier(self, cluster: str, moment: datetime, which: Selection) -> list[CachedSnapshot]:
+        """Return a selection of the snapshots before a moment, oldest first."""
+        return self.marks(cluster, moment) if which == "marks" else self.before(cluster, moment)
 
     def jump(self, cluster: str, now: datetime, retention: Retention) -> ClockJump | None:
         """Return the jump of the clock for which age retention of the cluster is paused."""

@@ -18,7 +18,7 @@ from core.facts import Assumed, facts_module, facts_of, release_warnings
 from core.operations.operation import Answer, Operation, plain
 from core.operations.sent import SentAnswer, Shown, lines_of
 from core.request import Request
-from core.snapshot.store import load_manifest
+from core.snapshot.store import Selection, load_manifest
 from dashboard import services
 from dashboard.cli import output
 from dashboard.cli.config import config_words, read_config
@@ -200,9 +200,8 @@ def prepared(operation: Operation[Any, Any], options: Options) -> tuple[Loads, A
     kinds = [_kind(operation, source, options.config) for source in options.sources]
     assumed = _assumed(options, kinds[0])
     loads = {
-        name: _load(source, kind, options.config, assumed, reads_earlier=reads_earlier)
+        name: _load(source, kind, options.config, assumed, operation.reads_earlier.get(kind))
         for name, source, kind in zip(_names(options.sources), options.sources, kinds, strict=True)
-        for reads_earlier in (kind in operation.reads_earlier,)
     }
     return loads, assumed
 
@@ -409,7 +408,7 @@ def _names(sources: Sequence[str]) -> list[str]:
 
 
 def _load(
-    source: str, kind: str, config: Path | None, assumed: Assumed, *, reads_earlier: bool
+    source: str, kind: str, config: Path | None, assumed: Assumed, earlier: Selection | None
 ) -> Callable[[], Any]:
     """Return what reads the facts of a directory; a configured cluster is read at once.
 
@@ -422,5 +421,5 @@ def _load(
     cluster = loaded.cluster(source)
     STATUS.start(f"trimtab: reading {source}")
     snapshot = labeled(cluster, services.snapshot_of(loaded, cluster))
-    earlier = services.earlier_snapshots(loaded, snapshot) if reads_earlier else ()
-    return lambda: facts_of(snapshot, assumed, earlier)
+    before = services.earlier_snapshots(loaded, snapshot, earlier) if earlier else ()
+    return lambda: facts_of(snapshot, assumed, before)

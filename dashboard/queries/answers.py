@@ -60,7 +60,7 @@ def earlier_of(
         return ()
     store = services.snapshot_store(services.page_config())
     cluster = load_manifest(stored.path)[1].cluster
-    return store.before(cluster, stored.taken_at)
+    return store.earlier(cluster, stored.taken_at, operation.reads_earlier[kind])
 
 
 def _answered(key: tuple[CachedSnapshot, Operation[Any, Any], Request, _Assumed]) -> Any:

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from connectors.journal.verify import Verification
     from core.actions.dry_run import Rehearsal
     from core.findings.starts import Spans
-    from core.snapshot.store import CachedSnapshot, SnapshotStore, Storable
+    from core.snapshot.store import CachedSnapshot, Selection, SnapshotStore, Storable
     from core.systems import KnownSystem
 
     Cluster = ClusterConfig
@@ -692,15 +692,17 @@ def snapshot_of(config: TrimtabConfig, cluster: ClusterConfig) -> Storable:
     return storable
 
 
-def earlier_snapshots(config: TrimtabConfig, snapshot: Storable) -> list[Storable]:
-    """Return the saved snapshots of a cluster before one, the newest last; few of them."""
+def earlier_snapshots(
+    config: TrimtabConfig, snapshot: Storable, which: Selection = "last"
+) -> list[Storable]:
+    """Return saved snapshots of a cluster before one, the newest last; few of them."""
     from connectors.systems import connector_of  # noqa: PLC0415  # commands must start fast
 
     name, moment = snapshot.manifest.cluster, snapshot.manifest.taken_at
     if name not in [cluster.name for cluster in config.clusters]:
         return []
     load = connector_of(config, config.cluster(name)).system.record.load
-    return [load(stored.path) for stored in snapshot_store(config).before(name, moment)]
+    return [load(stored.path) for stored in snapshot_store(config).earlier(name, moment, which)]
 
 
 def finding_spans(config: TrimtabConfig, cluster: str) -> Spans | None:

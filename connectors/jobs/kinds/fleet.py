@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -20,7 +20,7 @@ from core.operations import diagnose, drill, health
 from core.operations.operation import Answer, Operation
 from core.operations.sent import KeptAnswer, packed, sent_answer
 from core.request import Request
-from core.snapshot.store import SnapshotStore, load_manifest
+from core.snapshot.store import Selection, SnapshotStore, load_manifest
 from core.spark.engine import Engine, tables_of
 from core.spark.fleet import PROBLEMS, InDirectory, InHistory, Source
 from core.units import listed, pluralize
@@ -74,7 +74,7 @@ def sources_of(
     context: JobContext,
     scope: FleetScope,
     kind: str | None,
-    earlier: Collection[str] = (),
+    earlier: Mapping[str, Selection] | None = None,
     snapshot: str | None = None,
 ) -> Mapping[str, Source]:
     """Return the snapshot locations of the clusters.
@@ -83,7 +83,7 @@ def sources_of(
         context: Configuration and history.
         scope: Which clusters, and when.
         kind: Of which system; ``None`` for any.
-        earlier: Systems of which the saved snapshots before the newest are needed, too.
+        earlier: By system of which saved snapshots before the newest are needed, too: which.
         snapshot: Id of a saved snapshot, instead of the newest; ``None``: the newest.
     Raises:
         UnknownNameError: A cluster that is not configured.
@@ -104,7 +104,7 @@ def sources_of(
     found = (
         _past(context, names, scope.at)
         if scope.at
-        else _present(context, names, [name for name in names if known[name] in earlier], snapshot)
+        else _present(context, {name: (earlier or {}).get(known[name]) for name in names}, snapshot)
     )
     if not found:
         what = f"{kind.capitalize()} cluster" if kind else "cluster"
@@ -121,20 +121,23 @@ def _past(context: JobContext, names: list[str], moment: datetime) -> dict[str, 
 
 
 def _present(
-    context: JobContext, names: list[str], with_earlier: Collection[str], snapshot: str | None
+    context: JobContext, earlier: Mapping[str, Selection | None], snapshot: str | None
 ) -> dict[str, Source]:
     snapshot_store = SnapshotStore(context.config.state_dir / _SNAPSHOTS)
     chosen = {
         name: snapshot_store.latest(name, datetime.now(UTC))
         if snapshot is None
         else next((s for s in snapshot_store.entries(name) if s.snapshot_id == snapshot), None)
-        for name in names
+        for name in earlier
     }
     return {
         name: InDirectory(
             str(entry.path.absolute()),
-            tuple(str(one.path.absolute()) for one in snapshot_store.before(name, entry.taken_at))
-            if name in with_earlier
+            tuple(
+                str(one.path.absolute())
+                for one in snapshot_store.earlier(name, entry.taken_at, which)
+            )
+            if (which := earlier[name])
             else (),
         )
         for name, entry in chosen.items()

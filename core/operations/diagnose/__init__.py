@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from core.diagnosis.model import Cause, Diagnosis, Effect
 from core.diagnosis.request import DiagnoseRequest
-from core.diagnosis.systems import diagnose, system_of
+from core.diagnosis.systems import diagnose, first_about, system_of
 from core.findings.finding import Fix
 from core.findings.json import scope_json
 from core.operations.diagnose.tables import CAUSES, DIAGNOSES
@@ -289,13 +289,19 @@ def _effect_words(effect: Effect) -> str:
 def diagnose_cluster(facts: Any, request: DiagnoseRequest, progress: Progress) -> ClusterDiagnosis:
     """Return the causes of a cluster's uneven load.
 
+    Simulations of slightly different load find different causes: while the state is about the
+    same, those of the cluster are those of an earlier snapshot.
+
     Raises:
         InputError: The request is about several things, or about one of another system.
         UnknownNameError: The broker, bundle or node of the request is not there.
     """
-    snapshot = facts.snapshot
     started = time.perf_counter()
-    found = diagnose(snapshot, request, progress, earlier=facts.earlier)
+    snapshot, earlier = facts.snapshot, facts.earlier
+    if OPERATION.reads_earlier[snapshot.manifest.kind] == "marks":
+        snapshot = snapshot if request.is_about_one else first_about(snapshot, earlier)
+        earlier = ()
+    found = diagnose(snapshot, request, progress, earlier=earlier)
     took_ms = (time.perf_counter() - started) * 1000
     deviation = system_of(snapshot.manifest.kind).unevenness(snapshot)
     return ClusterDiagnosis(snapshot.snapshot_id, snapshot.manifest, found, deviation, took_ms)
@@ -315,7 +321,7 @@ OPERATION: Final[Operation[DiagnoseRequest, ClusterDiagnosis]] = Operation(
     """,
     request=DiagnoseRequest,
     answers={"pulsar": diagnose_cluster, "pegasus": diagnose_cluster},
-    reads_earlier=("pegasus",),
+    reads_earlier={"pegasus": "last", "pulsar": "marks"},
     job=Job(
         title="Diagnosis of clusters",
         question="Which settings, policies or data make the load of each cluster uneven?",

@@ -95,6 +95,13 @@ def _effect(effect: Effect | None) -> dict[str, object]:
     }
 
 
+def remedy_rank(deviation: float | None, moves: int, target_ratio: float) -> tuple[float, int]:
+    """Return a sort key of remedies: even enough with the fewest moves, else the most even."""
+    if deviation is None:
+        return float("inf"), moves
+    return max(deviation, target_ratio), moves
+
+
 def _percent(ratio: float | None) -> float | None:
     return None if ratio is None else ratio * 100
 

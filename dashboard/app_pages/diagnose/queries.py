@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from core.diagnosis.request import DiagnoseRequest
-from core.diagnosis.systems import system_of as diagnosis_of
+from core.diagnosis.systems import first_about
 from core.errors import OpsError
 from core.facts import NOTHING_ASSUMED
 from core.operations.diagnose import OPERATION, ClusterDiagnosis
-from core.snapshot.store import CachedSnapshot
+from core.snapshot.store import CachedSnapshot, load_manifest
 from core.spark.engine import answered
 from core.spark.fleet import InDirectory
 from dashboard import services
@@ -67,7 +68,9 @@ search_over_time: Final = _Search()
 def _diagnosed(key: tuple[str, CachedSnapshot]) -> ClusterDiagnosis | str:
     kind, stored = key
     search.begin(key)
-    earlier = earlier_of(stored, kind, OPERATION)
+    # the earlier snapshots of the others decided on this one
+    is_chosen = OPERATION.reads_earlier.get(kind) == "marks"
+    earlier = () if is_chosen else earlier_of(stored, kind, OPERATION)
     source = InDirectory(str(stored.path), tuple(str(one.path) for one in earlier))
     diagnose = partial(answered, OPERATION, DiagnoseRequest(), NOTHING_ASSUMED)
     found = in_own_process(diagnose, source, search) if _is_large(key) else diagnose(source, search)
@@ -87,44 +90,26 @@ diagnosed = BackgroundResults(_diagnosed, max_entries=32)
 """By kind of the cluster and snapshot: the diagnosis, or the sentence why there is none."""
 
 
-_latest: Final[dict[str, CachedSnapshot]] = {}
-"""By cluster: the snapshot that was diagnosed last."""
+def to_diagnose(stored: CachedSnapshot) -> CachedSnapshot:
+    """Return the snapshot whose diagnosis is that of a saved one."""
+    return _to_diagnose(stored)
 
 
-def note_diagnosed(cluster: str, stored: CachedSnapshot) -> None:
-    """Remember the snapshot that was diagnosed last."""
-    _latest[cluster] = stored
-
-
-def to_diagnose(kind: str, cluster: str, stored: CachedSnapshot) -> CachedSnapshot:
-    """Return the snapshot to diagnose: the last one that was, while the state is about the same.
-
-    Proven causes are those of a simulation: a little more or less traffic can move other bundles.
-
-    Args:
-        kind: System of the cluster.
-        cluster: Its name.
-        stored: The newest snapshot.
-    """
-    last = _latest.get(cluster)
-    if last is None or last.path.parent != stored.path.parent:
+def _first_about(stored: CachedSnapshot) -> CachedSnapshot:
+    kind = load_manifest(stored.path)[1].kind
+    earlier = earlier_of(stored, kind, OPERATION)
+    read = system_of(kind).page.read
+    snapshots = {}
+    for one in (*earlier, stored):
+        with suppress(OpsError):  # removed meanwhile
+            snapshots[read(one).snapshot.snapshot_id] = one, read(one).snapshot
+    if stored.snapshot_id not in snapshots:
         return stored
-    if diagnosed.known((kind, last)) is None:
-        return stored
-    return last if _is_about((kind, last, stored)) else stored
+    *before, (_, snapshot) = snapshots.values()
+    return snapshots[first_about(snapshot, [one for _, one in before]).snapshot_id][0]
 
 
-def _is_unchanged(key: tuple[str, CachedSnapshot, CachedSnapshot]) -> bool:
-    kind, *pair = key
-    page, system = system_of(kind).page, diagnosis_of(kind)
-    try:
-        before, after = (system.state(page.read(one).snapshot) for one in pair)
-    except OpsError:  # removed meanwhile
-        return False
-    return before.is_about(after)
-
-
-_is_about = cached(_is_unchanged, max_entries=64)
+_to_diagnose = cached(_first_about, max_entries=64)
 
 
 def span_end(config: Config, cluster: str) -> datetime | None:

@@ -12,7 +12,7 @@ from core.diagnosis.request import DEFAULT_SECONDS
 from core.findings.finding import FREE
 from dashboard import state
 from dashboard.app_pages.diagnose import model
-from dashboard.app_pages.diagnose.queries import diagnosed, note_diagnosed, search, to_diagnose
+from dashboard.app_pages.diagnose.queries import diagnosed, search, to_diagnose
 from dashboard.charts.dumbbell import deviation_dumbbells
 from dashboard.components import figures, frame, jobs, tables, words
 from dashboard.components.waiting import until
@@ -36,15 +36,14 @@ Key = tuple[str, "CachedSnapshot"]
 def draw_now(page: AnyPage, system: DiagnoseSystem) -> None:
     """Draw the diagnosis of a snapshot, or how far the search for causes is.
 
-    A search takes longer than the next snapshot: the one that it began with stays until it is left,
-    and is that of further visitors while the state is about the same.
+    A search takes longer than the next snapshot: the one that it began with stays until it is
+    left.
     """
     kind, frozen = page.cluster.kind, st.session_state.get(_FROZEN)
     if page.is_past:
         frozen = (page.name, page.stored)
     elif frozen is None or frozen[0] != page.name:
-        stored = to_diagnose(kind, page.name, page.stored)
-        frozen = st.session_state[_FROZEN] = (page.name, stored)
+        frozen = st.session_state[_FROZEN] = (page.name, to_diagnose(page.stored))
     key = (kind, frozen[1])
     words.title("Diagnose", f"{page.name} · snapshot of {key[1].taken_at:%Y-%m-%d %H:%M:%S} UTC")
     system.is_planning(page, key[1])  # computed meanwhile
@@ -56,8 +55,6 @@ def draw_now(page: AnyPage, system: DiagnoseSystem) -> None:
         words.answer("Could not diagnose this snapshot.")
         st.error(words.plain(found))
     else:
-        if not page.is_past:
-            note_diagnosed(page.name, key[1])
         _draw(page, system, key, found)
 
 
@@ -120,15 +117,18 @@ def _draw_best(
     """Draw the way to the preview of what helps most, and to that of the other remedy."""
     if not diagnosis.problem:
         return
-    fix, best = diagnosis.best, []
+    fix, target = diagnosis.best, diagnosis.target_ratio
+    best: list[tuple[tuple[float, int], NextPage]] = []
     if fix is not None and fix.effect is not None:
         pages = [
             replace(one, label="Preview best fix") if one.page == "rebalance" else one
             for one in system.next_pages(page, fix)[:1]
         ]
-        best = [(_deviation_of(fix.effect.after.deviation), one) for one in pages]
+        after = fix.effect.after
+        best = [(model.remedy_rank(after.deviation, after.moves, target), one) for one in pages]
     if optimal is not None:
-        best.append((_deviation_of(optimal.deviation), optimal.next_page))
+        rank = model.remedy_rank(optimal.deviation, optimal.moves, target)
+        best.append((rank, optimal.next_page))
     with st.container(horizontal=True, gap="small"):
         for at, (_, one) in enumerate(sorted(best, key=lambda pair: pair[0])):
             st.button(
@@ -144,10 +144,6 @@ def _draw_best(
             )
     if optimal is None and system.is_planning(page, key[1]):
         until(lambda: not system.is_planning(page, key[1]), "Computing the optimal plan.")
-
-
-def _deviation_of(deviation: float | None) -> float:
-    return float("inf") if deviation is None else deviation
 
 
 def _actions(page: AnyPage, system: DiagnoseSystem, key: Key, diagnosis: Diagnosis) -> None:
