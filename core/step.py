@@ -175,7 +175,7 @@ class Step:
     (:class:`core.plan.registry.StepRegistry`) and no type has to list the kinds of all systems.
 
     Attributes:
-        phrase: How steps of the kind are counted.
+        phrase: How steps of the kind are counted; see :attr:`counted_as`.
         result_flags: Result code, or code of a finding, to its meaning; others have no flag.
     """
 
@@ -219,6 +219,11 @@ class Step:
         return (self.subject,)
 
     # -- capabilities: what neutral code goes by ------------------------------------------------
+
+    @property
+    def counted_as(self) -> Phrase:
+        """How the step is counted: as its kind, where a kind does one thing."""
+        return self.phrase
 
     @property
     def role(self) -> Role:

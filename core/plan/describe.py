@@ -16,22 +16,21 @@ _MANY_STEPS: Final = frozenset({"node", "state"})
 
 def whether(step: Step) -> str:
     """Return the question about a step's outcome: ``whether acme/x/0x0_0x4 moved``."""
-    return f"whether {step.subject} {step.phrase.outcome}"
+    return f"whether {step.subject} {step.counted_as.outcome}"
 
 
 def tally(steps: Iterable[Step]) -> str:
     """Return ``unload 2 bundles, split 1 bundle``; ``do nothing`` without steps."""
     all_steps = tuple(steps)
-    # one node is emptied in several steps
+    # one node is drained in several steps
     listed = {
-        (step.kind, step.subject if step.phrase.is_by_subject else str(at))
+        (step.counted_as, step.subject if step.counted_as.is_by_subject else str(at))
         for at, step in enumerate(all_steps)
     }
-    counts = Counter(kind for kind, _ in listed)
-    phrases = {step.kind: step.phrase for step in all_steps}
+    counts = Counter(phrase for phrase, _ in listed)
     parts = [
-        f"{phrase.verb} {pluralize(counts[kind], phrase.thing)}"
-        for kind, phrase in sorted(phrases.items(), key=lambda item: item[1].order)
+        f"{phrase.verb} {pluralize(count, phrase.thing)}"
+        for phrase, count in sorted(counts.items(), key=lambda item: (item[0].order, item[0].thing))
     ]
     return ", ".join(parts) or "do nothing"
 
@@ -61,7 +60,7 @@ def things(steps: Iterable[Step]) -> str:
     Several steps may be about one node: they are counted as steps.
     """
     all_steps = tuple(steps)
-    counts = Counter(step.phrase.thing for step in all_steps)
+    counts = Counter(step.counted_as.thing for step in all_steps)
     if len(all_steps) > 1 and counts.keys() & _MANY_STEPS:
         return pluralize(len(all_steps), "step")
     parts = [pluralize(number, thing) for thing, number in sorted(counts.items())]
@@ -72,12 +71,12 @@ def things_done(steps: Iterable[Step]) -> str:
     """Return the same with its participle; of different kinds ``5 steps done``."""
     all_steps = tuple(steps)
     subject = things(all_steps)
-    if len({step.kind for step in all_steps}) > 1 or subject.endswith(("step", "steps")):
+    if len({step.counted_as for step in all_steps}) > 1 or subject.endswith(("step", "steps")):
         return f"{pluralize(len(all_steps), 'step')} done"
     return f"{subject} {done(all_steps)}"
 
 
 def done(steps: Iterable[Step]) -> str:
     """Return the participle that fits all steps: ``moved``, ``split``, ``changed``, ``done``."""
-    by_kind = {step.kind: step.phrase.done for step in steps}
-    return next(iter(by_kind.values())) if len(by_kind) == 1 else "done"
+    participles = {step.counted_as.done for step in steps}
+    return participles.pop() if len(participles) == 1 else "done"

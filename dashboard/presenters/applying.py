@@ -266,11 +266,11 @@ def missing(plan: Plan, environment: str, answers: Answers) -> str | None:
 def send_label(plan: Plan) -> str:
     """Return the title of the dialog of a plan, and the label of the button that sends it."""
     steps = plan.steps
-    if plan.undoes is not None and {step.phrase.verb for step in steps} == {"unload"}:
+    if plan.undoes is not None and {step.counted_as.verb for step in steps} == {"unload"}:
         return f"Move {things(steps)} back"
     if len(steps) == 1 and len(whole := steps[0].describe()) <= _LABEL_LENGTH:
         return whole
-    if len({step.kind for step in steps}) > _LABEL_KINDS:
+    if len({step.counted_as for step in steps}) > _LABEL_KINDS:
         return f"Execute {pluralize(len(steps), 'step')}"
     return tally(steps).capitalize()
 

@@ -40,7 +40,7 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
     """
 
     phrase: ClassVar[Phrase] = Phrase(
-        "empty", "node", "emptied", "was drained", order=3, is_by_subject=True
+        "drain", "node", "drained", "was drained", order=3, is_by_subject=True
     )
     result_flags: ClassVar[Mapping[str, ResultFlags]] = {
         **PegasusStep.result_flags,

@@ -32,6 +32,12 @@ _VERBS: Final[Mapping[Change, tuple[str, str]]] = {
     "REMOVE": ("Remove the replica on {node} from", "Removing the replica on {node} from"),
 }
 
+_COUNTED_AS: Final[Mapping[Change, Phrase]] = {
+    "ASSIGN_PRIMARY": Phrase("assign", "primary", "assigned", "was assigned", order=2),
+    "ADD_SECONDARY": Phrase("add", "secondary", "added", "was added", order=2),
+}
+"""Of the other changes, a replica is removed."""
+
 
 class ChangeReplica(ProposalStep, frozen=True, kw_only=True, tag="change_replica"):
     """One single safe change of a partition, as ``propose`` of the shell without force.
@@ -42,7 +48,7 @@ class ChangeReplica(ProposalStep, frozen=True, kw_only=True, tag="change_replica
         node: Registered name of the node that becomes or ceases to be a member.
     """
 
-    phrase: ClassVar[Phrase] = Phrase("change", "replica", "changed", "was changed", order=2)
+    phrase: ClassVar[Phrase] = Phrase("remove", "replica", "removed", "was removed", order=2)
 
     partition: Partition
     change: Change
@@ -69,6 +75,11 @@ class ChangeReplica(ProposalStep, frozen=True, kw_only=True, tag="change_replica
         return self.node if self.change in ("ASSIGN_PRIMARY", "ADD_SECONDARY") else None
 
     # -- capabilities ---------------------------------------------------------------------------
+
+    @property
+    def counted_as(self) -> Phrase:
+        """By its change."""
+        return _COUNTED_AS.get(self.change, self.phrase)
 
     @property
     def proposed(self) -> tuple[Partition, ...]:

@@ -23,6 +23,8 @@ _VERBS: Final[Mapping[Move, tuple[str, str]]] = {
     "copy_sec": ("Copy a secondary of", "Copying a secondary of"),
 }
 
+_MOVED_PRIMARY: Final = Phrase("move", "primary", "moved", "moved", order=1)
+
 
 class MoveReplica(ProposalStep, frozen=True, kw_only=True, tag="move_replica"):
     """Move a primary, or copy a replica from one node to another, as ``balance`` of the shell.
@@ -35,7 +37,7 @@ class MoveReplica(ProposalStep, frozen=True, kw_only=True, tag="move_replica"):
         size_mb: What is copied; ``None`` if unknown, 0: nothing.
     """
 
-    phrase: ClassVar[Phrase] = Phrase("move", "replica", "moved", "was moved", order=1)
+    phrase: ClassVar[Phrase] = Phrase("copy", "replica", "copied", "was copied", order=1)
 
     partition: Partition
     move: Move
@@ -64,6 +66,11 @@ class MoveReplica(ProposalStep, frozen=True, kw_only=True, tag="move_replica"):
         return self.target
 
     # -- capabilities ---------------------------------------------------------------------------
+
+    @property
+    def counted_as(self) -> Phrase:
+        """A moved primary, where only roles change; else a copied replica."""
+        return _MOVED_PRIMARY if self.move == "move_pri" else self.phrase
 
     @property
     def proposed(self) -> tuple[Partition, ...]:

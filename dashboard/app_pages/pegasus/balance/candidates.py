@@ -123,6 +123,13 @@ def lines_of(compared: CandidateComparison) -> list[model.CandidateRow]:
             rate=compared.rate,
         )
     )
+    best = model.recommended(lines, compared.page.facts.target_ratio)
+    lines = [
+        replace(one, mark=", ".join(filter(None, ("recommended", one.mark))))
+        if one.name == best
+        else one
+        for one in lines
+    ]
     return [*lines, model.CandidateRow(name=HAND, note="one partition")]
 
 
@@ -144,17 +151,27 @@ def draw_table(
     in_units, columns = tables.sized(
         rows,
         {
-            "candidate": tables.words("Candidate", width_px=120),
-            "mark": st.column_config.TextColumn("Status", width=100),
+            "candidate": tables.words("Candidate", width_px=102),
+            "mark": st.column_config.TextColumn(
+                "Status",
+                width=106,
+                help=f"Recommended: {measure} within the target with the least data copied.",
+            ),
             "bar": tables.deviation(
                 "Max deviation",
                 f"{measure.capitalize()} of any node vs. mean, at convergence.",
             ),
-            "off": tables.percent("After", "Max deviation from the mean at convergence."),
-            "changes": tables.whole("Total changes", "Simulated, all rounds to convergence."),
-            "copies": tables.whole("Copies", "Copied replicas; role changes copy no data."),
+            "off": tables.percent(
+                "After", "Max deviation from the mean at convergence.", width_px=58
+            ),
+            "changes": tables.whole(
+                "Total changes", "Simulated, all rounds to convergence.", width_px=100
+            ),
+            "copies": tables.whole(
+                "Copies", "Copied replicas; role changes copy no data.", width_px=62
+            ),
             "copy_mb": tables.copied(),
-            "rounds": tables.whole("Rounds"),
+            "rounds": tables.whole("Rounds", width_px=62),
         },
     )
     st.session_state[_TABLE] = {"selection": {"rows": [names.index(pick)], "columns": []}}

@@ -55,6 +55,21 @@ def changes_words(plans: Sequence[BalancePlan]) -> str:
     return "role changes only" if True in kinds else "copies only"
 
 
+def recommended(rows: Sequence[CandidateRow], target_ratio: float) -> str:
+    """Return the name of the candidate that reaches the target with the least copied data.
+
+    Returns:
+        Of equal ones that with the fewest changes; empty while one is not computed, or if no
+        change is needed, or none reaches the target.
+    """
+    known = [one for one in rows if one.off is not None]
+    if len(known) < len(rows) or (rows and (rows[0].off or 0.0) <= target_ratio):
+        return ""
+    even = [one for one in known if (one.off or 0.0) <= target_ratio]
+    best = min(even, key=lambda one: (one.copy_mb or 0.0, one.changes or 0), default=None)
+    return "" if best is None else best.name
+
+
 # -- the answer --------------------------------------------------------------------------------
 
 

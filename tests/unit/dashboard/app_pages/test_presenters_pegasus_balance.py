@@ -21,6 +21,9 @@ from core.pegasus.order_learning import KnownOrders
 from core.pegasus.plan.build import RequestedMove, level_plan
 from core.pegasus.plan.maintenance import migrate_plan
 from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.steps.change import ChangeReplica
+from core.pegasus.steps.move import MoveReplica
+from core.pegasus.steps.partition import Partition
 from core.plan.describe import tally
 from core.plan.options import CopyRate, PlanOptions
 from dashboard.app_pages.pegasus.balance import changes, model
@@ -106,6 +109,31 @@ def test_copies_tell_bytes_time_and_room():
     assert "Least free space" in tightest
     full = ground_of(view, free_mb=dict.fromkeys(view.nodes, 1.0))
     assert len(changes.headroom(view, full, cost.received_mb)[0]) > 0
+
+
+def test_the_recommended_candidate_reaches_the_target_with_the_least_data_copied():
+    def row(name, off, copy_mb, changes=1):
+        return model.CandidateRow(name=name, off=off, copy_mb=copy_mb, changes=changes)
+
+    rows = [row("no change", 1.0, None), row("app", 0.02, 900.0), row("even", 0.09, 0.0, 50)]
+    assert model.recommended(rows, 0.1) == "even"
+    assert model.recommended(rows, 0.05) == "app"
+    assert model.recommended(rows, 0.01) == ""
+    assert model.recommended([*rows, row("computing", None, None)], 0.1) == ""
+    assert model.recommended([row("no change", 0.05, None), *rows[1:]], 0.1) == ""
+
+
+def test_plan_counts_name_what_a_step_does():
+    partition = Partition(gpid="1.0", table="t", ballot=1, max_replica_count=3, primary="n1")
+    steps = [
+        MoveReplica(partition=partition, move=move, source="n1", target="n2")
+        for move in ("move_pri", "copy_sec", "copy_pri", "move_pri")
+    ]
+    assert tally(steps) == "move 2 primaries, copy 2 replicas"
+    assert tally(steps[:1]) == "move 1 primary"
+    assert tally([ChangeReplica(partition=partition, change="REMOVE", node="n2")]) == (
+        "remove 1 replica"
+    )
 
 
 def test_unknown_room_counts_as_none():
@@ -222,8 +250,8 @@ def test_a_node_that_is_emptied_in_several_steps_counts_once():
     parts = [part_row(2, at, NODES[at], [NODES[at - 1], NODES[at - 2]]) for at in range(4)]
     plan = migrate_plan(snapshot_of(whole(parts)), NODES[0], PlanOptions(now=datetime.now(UTC)))
     batches = [step for step in plan.steps if step.kind == "propose_many"]
-    assert tally([*batches, *batches]) == "empty 1 node"
-    assert applying.send_label(plan) == "Empty 1 node, wait for 1 state"
+    assert tally([*batches, *batches]) == "drain 1 node"
+    assert applying.send_label(plan) == "Drain 1 node, wait for 1 state"
     assert applying.must_type_name(plan, "demo") is None
     both = replace(plan, steps=(*batches, msgspec.structs.replace(batches[0], node=NODES[1])))
     assert applying.must_type_name(both, "demo") == "2 drained nodes"
