@@ -111,6 +111,12 @@ def format_ratio(value: float | None) -> str:
     return format_percent(None if value is None else value * 100)
 
 
+def format_demand(value: float | None) -> str:
+    """Return a predicted usage: ``97%``, and above the capacity ``a demand of 116%``."""
+    is_over = value is not None and value > 1.0
+    return f"a demand of {format_ratio(value)}" if is_over else format_ratio(value)
+
+
 _SEVERITY_LABELS = {"info": "Note", "warning": "Warning", "error": "Error"}
 
 

@@ -20,7 +20,7 @@ from msgspec import UNSET, UnsetType
 
 from core.ids import PlanId, SnapshotId
 from core.step import Diagnostic, DiagnosticSeverity, Step
-from core.units import format_age
+from core.units import format_age, format_ratio
 
 __all__ = [
     "DEFAULT_LIFETIME_S",
@@ -88,6 +88,21 @@ class BrokerExpectation:
     usage_after: float | None = None
     throughput_before: float | None = None
     throughput_after: float | None = None
+
+    @property
+    def is_lower_bound(self) -> bool:
+        """Whether usage is at least this afterwards: reports end at 100%, demand may not."""
+        before, after = self.usage_before, self.usage_after
+        return before is not None and after is not None and after < before >= SATURATED
+
+    def describe_usage_after(self) -> str:
+        """Return ``54.4%``, ``≥ 54.4%`` of a saturated broker, or ``unknown``."""
+        least = "\N{GREATER-THAN OR EQUAL TO} " if self.is_lower_bound else ""
+        return f"{least}{format_ratio(self.usage_after)}"
+
+
+SATURATED: Final = 0.995
+"""Usage from which a report says nothing of the demand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -333,7 +333,7 @@ def _compared(view: RunView) -> Iterator[list[str]]:
         yield [
             item.broker,
             format_ratio(item.usage_before),
-            format_ratio(item.usage_after),
+            item.describe_usage_after(),
             format_ratio(came.usage_ratio) if came else "not yet",
             format_bytes_per_s(item.throughput_before),
             format_bytes_per_s(item.throughput_after),

@@ -136,7 +136,7 @@ def test_a_limit_that_may_be_reached_is_not_green(site, fleet):
     ]
     assert [(one.label, one.value) for one in shown] == [("At limit", "0")] * 2
     assert [(one.status, one.note) for one in shown] == [
-        ("unknown", "1 may be"),
+        ("unknown", f"may be: {rate.namespace}"),
         ("ok", "no namespace"),
     ]
 

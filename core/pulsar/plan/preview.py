@@ -38,7 +38,7 @@ from core.pulsar.steps.base import PulsarStep, policy_changes
 from core.pulsar.steps.unload import UnloadBundle, unloads_of
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
-from core.units import format_ratio
+from core.units import format_demand, format_ratio
 
 Floats = NDArray[np.float64]
 
@@ -247,7 +247,7 @@ def overloaded(before_after: pa.Table, limit: float) -> list[dict[str, Any]]:
 def describe_usage(row: Mapping[str, Any]) -> str:
     """Return ``b1:8080 is expected at 97% (41% now)`` of a row of :data:`BEFORE_AFTER`."""
     return (
-        f"{row['broker']} is expected at {format_ratio(row['usage_ratio_after'])} "
+        f"{row['broker']} is expected at {format_demand(row['usage_ratio_after'])} "
         f"({format_ratio(row['usage_ratio_before'])} now)"
     )
 

@@ -383,7 +383,7 @@ def _draw_destinations(change: PolicyOutlook, settings: EffectiveSettings) -> No
         "before": tables.megabytes("Traffic now"),
         "after": tables.megabytes("Expected"),
         "usage_before": tables.percent("Usage now"),
-        "usage_after": tables.percent("Expected"),
+        "usage_after": tables.percent("Expected", "Above 100%: demand over the capacity."),
     }
     if not rows["limit"].any():
         del columns["limit"]

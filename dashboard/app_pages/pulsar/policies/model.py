@@ -60,6 +60,10 @@ def key_figures(limits: ClusterLimits, settings: EffectiveSettings) -> list[KeyF
     at = {rate.namespace for rate in limits.rates if rate.verdict == "at its limit"}
     open_rates = [rate for rate in limits.rates if rate.verdict in ("may be", "unknown")]
     maybe = {rate.namespace for rate in open_rates} - at
+
+    def worst_first(namespace: str) -> float:
+        return -max(rate.ratio or 0.0 for rate in open_rates if rate.namespace == namespace)
+
     worst = max(
         (
             (ratio, group.name)
@@ -80,7 +84,7 @@ def key_figures(limits: ClusterLimits, settings: EffectiveSettings) -> list[KeyF
             value=f"{len(at):,}",
             note=listed(sorted(at), 1)
             if at
-            else f"{len(maybe):,} may be"
+            else f"may be: {listed(sorted(maybe, key=worst_first), 1)}"
             if maybe
             else "no namespace",
             status="warning" if at else "unknown" if maybe else "ok",
@@ -88,11 +92,12 @@ def key_figures(limits: ClusterLimits, settings: EffectiveSettings) -> list[KeyF
             "more than the limit of one; the load of each is unknown.",
         ),
         KeyFigure(
-            label="Max use of limit",
+            label="Max use, mean of topics",
             value=format_ratio(full[0]) if full else UNKNOWN if rated else "none",
             note=full[1] if full else "use not reported" if rated else "no limits",
             status="" if full is None else "warning" if full[0] >= _HOT else "ok",
-            help="Use of the combined limit of all topics of a namespace.",
+            help="Use of the limits of all topics of a namespace together. Single topics may be at "
+            "their limit below 100%.",
         ),
         KeyFigure(
             label="Resource groups",

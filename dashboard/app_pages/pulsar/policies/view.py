@@ -69,12 +69,18 @@ def draw_namespaces(page: PulsarPage, limits: policies.ClusterLimits) -> None:
             icon=":material/filter_list:",
             width=230,
         )
+        st.space("stretch")
+        change_here = st.container(width="content")
     rows = model.limits_table(limits, is_enforced=holds, shown=shown, contains=contains or "")
     columns = {
         "namespace": tables.opener("Namespace", "_limits_namespace", _change_limits),
         "state": tables.status("State", model.MARKS.values(), width_px=140),
-        "use": tables.share("Use of limit", "Use of the combined limit of all topics."),
-        "limit": tables.words("Nearest limit", width_px=205),
+        "use": tables.share(
+            "Use, mean of topics",
+            "Use of the limits of all topics together. Single topics may be at their limit below "
+            "100%.",
+        ),
+        "limit": tables.words("Nearest limit", "The limit with the highest use.", width_px=190),
         "msg_rate_in": tables.rate("Publish"),
         "msg_throughput_in": tables.megabytes("Publish"),
         "msg_rate_out": tables.rate("Dispatch"),
@@ -85,6 +91,18 @@ def draw_namespaces(page: PulsarPage, limits: policies.ClusterLimits) -> None:
         "topics": tables.whole("Topics"),
         "bundles": tables.whole("Bundles"),
     }
+    if rows.empty:
+        st.caption("No namespaces match.")
+        return
+    change_here.button(
+        "Change limit",
+        icon=":material/tune:",
+        type="primary",
+        key="_change_limit",
+        help="Opens Rates with the first namespace of the table.",
+        on_click=_change_limits,
+        args=(rows["namespace"].iloc[0],),
+    )
     for name in ("group", "limit"):
         if not rows[name].any():
             columns.pop(name)
@@ -95,7 +113,7 @@ def draw_namespaces(page: PulsarPage, limits: policies.ClusterLimits) -> None:
         columns,
         key="limits_table",
         alt="Namespaces with use and nearest limit",
-        height=min(_TABLE_PX, tables.height_of(max(len(rows), 1))),
+        height=min(_TABLE_PX, tables.height_of(len(rows))),
         missing="",
     )
     tables.downloads(

@@ -11,7 +11,14 @@ from core.actions.describe import count_named
 from core.actions.events import Measured
 from core.actions.views import RunView
 from core.plan.model import BrokerExpectation
-from core.units import UNKNOWN, format_age, format_bytes_per_s, format_deviation, format_ratio
+from core.units import (
+    UNKNOWN,
+    format_age,
+    format_bytes_per_s,
+    format_deviation,
+    format_ratio,
+    listed,
+)
 from dashboard.app_pages.run.charts import RunOutcome
 from dashboard.charts.scale import Unit
 from dashboard.presenters.figures import KeyFigure
@@ -123,9 +130,14 @@ def doubt(view: RunView) -> str:
         return f"Run {other} overlaps; the result includes its effect."
     if view.ended_at is None:
         return ""
-    return (
-        f"Measured {format_age((measured.taken_at - view.ended_at).total_seconds())} after the end."
+    after = format_age((measured.taken_at - view.ended_at).total_seconds())
+    full = [one.broker for one in view.plan.expected.brokers if one.is_lower_bound]
+    least = (
+        f" At 100% before, demand unknown, predicted usage is a lower bound: {listed(full)}."
+        if full
+        else ""
     )
+    return f"Measured {after} after the end.{least}"
 
 
 def outcome_table(view: RunView) -> pd.DataFrame:
@@ -133,6 +145,7 @@ def outcome_table(view: RunView) -> pd.DataFrame:
     lacking = UNKNOWN if view.measured else "not measured"
     traffic, usage = outcome(view, "traffic"), outcome(view, "usage")
     at = {broker: row for row, broker in enumerate(usage.servers)}
+    full = {one.broker: one for one in view.plan.expected.brokers if one.is_lower_bound}
     rows = []
     for row, broker in enumerate(traffic.servers):
         other = at.get(broker)
@@ -141,6 +154,11 @@ def outcome_table(view: RunView) -> pd.DataFrame:
                 "broker": broker,
                 **_texts("traffic", traffic, row, lacking),
                 **(_texts("usage", usage, other, lacking) if other is not None else {}),
+                **(
+                    {"usage_expected": full[broker].describe_usage_after()}
+                    if broker in full
+                    else {}
+                ),
             }
         )
     return pd.DataFrame(

@@ -32,6 +32,7 @@ from core.actions.runs import fold
 from core.pegasus.steps.batch import PartitionProposal, ProposeMany
 from core.pegasus.steps.level import SetMetaLevel
 from core.pegasus.steps.partition import Partition
+from core.plan.model import BrokerExpectation
 from core.pulsar.steps.setting import SetDynamicSetting
 from core.pulsar.steps.split import SplitBundle
 from dashboard.app_pages.activity import model as activity
@@ -396,6 +397,15 @@ def test_measured_stands_beside_expected():
     assert "measured" in [
         trace.name for trace in outcome_bars(outcome.outcome(view, "traffic")).data
     ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [(1.0, 0.544, "≥ 54.4%"), (0.9, 0.544, "54.4%"), (1.0, 1.2, "120%"), (None, None, "unknown")],
+)
+def test_the_usage_predicted_for_a_saturated_broker_is_a_lower_bound(before, after, shown):
+    one = BrokerExpectation(broker="b1:8080", usage_before=before, usage_after=after)
+    assert one.describe_usage_after() == shown
 
 
 def test_what_is_unassigned_is_never_a_deviation_alone():
