@@ -15,14 +15,14 @@ that goes into the changes of Settings).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 import streamlit as st
 
 from core.findings.finding import SEVERITIES, count_by_severity
-from core.findings.starts import with_starts
+from core.findings.starts import LOOK_BACK, with_starts
 from core.units import format_age
 from dashboard import services, state
 from dashboard.components import tables, words
@@ -208,7 +208,7 @@ def _table(rows: Sequence[FindingRow], key: str, max_rows: int, *, has_room: boo
         "limit": st.column_config.TextColumn("Limit", alignment="right", width=limit_px),
         "since": st.column_config.TextColumn(
             "Since",
-            help="From saved snapshots, up to 6 h.",
+            help=f"From saved snapshots and {LOOK_BACK[-1] / timedelta(hours=1):.0f} h of history.",
             alignment="right",
             width=_SINCE_PX,
         ),

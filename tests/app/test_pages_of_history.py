@@ -55,7 +55,7 @@ def test_every_part_of_the_page_is_drawn(remembered, part):
     app = remembered.open("history", **part)
     assert_calm(app)
     assert not app.error
-    assert "Max deviation" in labels(app)
+    assert "Mean of max deviation" in labels(app)
     assert len(app.get("plotly_chart")) >= 1
 
 
@@ -63,7 +63,7 @@ def test_key_figures_count_moves_and_tell_how_even_it_was(remembered):
     shown = {one.label: one.value for one in remembered.open("history").metric}
     assert shown["Recorded"] == "7 min"
     assert shown["Bundle moves"] == "0"
-    assert shown["Max deviation"].startswith("+")
+    assert shown["Mean of max deviation"].startswith("+")
 
 
 def test_the_same_of_every_cluster_is_a_job(remembered):
@@ -164,7 +164,7 @@ def test_times_of_the_address_that_are_not_there_are_said(remembered, params, to
     assert_calm(app)
     assert told in texts(app)
     assert len(app.error) == 1
-    assert "Max deviation" in labels(app), "the page is drawn all the same"
+    assert "Mean of max deviation" in labels(app), "the page is drawn all the same"
 
 
 def test_nothing_recorded_teaches_how(site):
@@ -196,7 +196,7 @@ def test_history_without_a_kept_snapshot_is_shown(site, history):
     recorded(store_in(site.state_dir), history[-2:])
     app = site.open("history")
     assert_calm(app)
-    assert "Max deviation" in labels(app)
+    assert "Mean of max deviation" in labels(app)
 
 
 def test_damaged_history_is_told_and_the_other_pages_go_on(site, history):

@@ -40,6 +40,8 @@ _SHIFTS: Final[dict[str, Shift | None]] = {
     "28 days before": "month",
     "91 days before": "quarter",
 }
+_DAYS_WITH_HOURS: Final = 5
+_DAYS_OF_ONE_YEAR: Final = 180
 _CHART_PX: Final = 200
 
 
@@ -89,12 +91,7 @@ def draw_long_term(history: ClusterHistory, newest: datetime) -> None:
     if not found.rows.num_rows:
         st.caption(words.plain(f"{name}: no load in this range, or no such {kind}."))
         return
-    st.caption(
-        words.plain(
-            f"{pluralize(found.rows.num_rows, found.source[:-1]).capitalize()}, "
-            f"{found.describe_source()}."
-        )
-    )
+    st.caption(words.plain(_recorded(found)))
     if compared is not None:
         _draw_changes(compared)
     _draw_lines(found, compared)
@@ -122,6 +119,30 @@ def _draw_changes(compared: LoadComparison) -> None:
     )
 
 
+def _recorded(found: LoadSeries) -> str:
+    """Return ``Recorded: 26 hours · 1 point per hour``, and what is not rolled up."""
+    unit = found.source[:-1]
+    parts = [
+        f"Recorded: {pluralize(found.rows.num_rows, unit)}",
+        f"1 point per {unit}",
+        *([f"not rolled up: {found.from_finer:,}"] if found.from_finer else []),
+        *([f"hours omitted: {found.hours_not_rolled_up:,}"] if found.hours_not_rolled_up else []),
+    ]
+    return " · ".join(parts)
+
+
+def _date_format(span_ms: int) -> str:
+    """Return the format of a time axis; dates are always shown."""
+    days = span_ms / 86_400_000
+    return (
+        "%d %b %H:%M"
+        if days <= _DAYS_WITH_HOURS
+        else "%d %b"
+        if days <= _DAYS_OF_ONE_YEAR
+        else "%d %b %Y"
+    )
+
+
 def _draw_lines(found: LoadSeries, compared: LoadComparison | None) -> None:
     away = 0 if compared is None else SHIFT_DAYS[compared.shift] * 86_400_000
     for one in (one for one in found.measures if one.is_binned):
@@ -137,13 +158,15 @@ def _draw_lines(found: LoadSeries, compared: LoadComparison | None) -> None:
             continue
         label = label_of(one.name)
         words.section(f"{label[0].upper()}{label[1:]}")
+        chart = history_lines(
+            [ms_to_datetime(moment) for moment in at.tolist()],
+            lines,
+            measure_of(one.name).unit,
+            height=_CHART_PX,
+        )
+        chart.update_xaxes(tickformat=_date_format(int(at[-1] - at[0])))
         figures.chart(
-            history_lines(
-                [ms_to_datetime(moment) for moment in at.tolist()],
-                lines,
-                measure_of(one.name).unit,
-                height=_CHART_PX,
-            ),
+            chart,
             key=f"long_term_{one.name}",
             alt=f"{label} of {found.request.kind} {found.request.subject} over time, "
             f"mean and maximum of each {found.source[:-1]}",

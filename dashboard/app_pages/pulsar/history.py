@@ -42,9 +42,9 @@ def _even_figures(evenness: Evenness, recorded: timedelta, bound: float) -> list
     share = evenness.share_over(bound)
     return [
         KeyFigure(
-            label="Max deviation",
+            label="Mean of max deviation",
             value=format_deviation(mean),
-            note=f"mean over time, target {format_band(bound)}",
+            note=f"target {format_band(bound)}",
             status=band_status(mean, bound),
             trend=known.tolist(),
             help="Traffic of the busiest broker vs. the mean, averaged over the snapshots.",

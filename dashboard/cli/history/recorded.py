@@ -247,11 +247,10 @@ def events(
     }
 
     def show() -> None:
-        kinds_text = ", ".join(f"{count} {kind}" for kind, count in counts.most_common())
-        print_line(
-            f"{cluster}: {pluralize(len(chosen), 'event')}"
-            + (f" of {kinds_text}." if kinds_text else ".")
-        )
+        kinds_text = ", ".join(f"{count:,} {kind}" for kind, count in counts.most_common())
+        total = pluralize(len(rows), "event")
+        shown = total if len(chosen) == len(rows) else f"{len(chosen):,} of {total}"
+        print_line(f"{cluster}: {shown}{f' ({kinds_text})' if rows else ''}.")
         table(
             ("at (UTC)", "kind", "what", "before", "after", "by", "run"),
             [

@@ -89,7 +89,7 @@ def test_figures_tell_moves_by_the_hour_who_did_them_and_how_even_it_was():
     found = figures(PULSAR, events_seen, evenness(0.1, 0.3, 0.3, 0.1), hours=6)
     assert (found["Bundle moves"].value, found["Recorded"].value) == ("12", "6 h")
     assert found["Bundle moves"].note == "3 by Trimtab, 9 by the cluster"
-    assert found["Max deviation"].value == "+20%"
+    assert found["Mean of max deviation"].value == "+20%"
     assert found["Recorded"].note == "4 snapshots"
     assert found["Time over target"].value == "50%"
     assert found["Time over target"].note == "3 h of 6 h"
@@ -101,7 +101,9 @@ def test_figures_tell_moves_by_the_hour_who_did_them_and_how_even_it_was():
 def test_figures_of_a_quiet_cluster_that_told_nothing():
     found = figures(PULSAR, presenter.EventCounts.of(counts()), evenness(NAN), hours=1)
     assert found["Bundle moves"].value == "0"
-    assert (found["Max deviation"].value, found["Max deviation"].status) == ("unknown",) * 2
+    assert (found["Mean of max deviation"].value, found["Mean of max deviation"].status) == (
+        "unknown",
+    ) * 2
     assert found["Time over target"].value == "unknown"
 
 
