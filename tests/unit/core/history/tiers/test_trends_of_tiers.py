@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,11 +23,25 @@ SNAPSHOTS = pulsar_minutes(6, 12)
 FIRST, LAST = (SNAPSHOTS[row].manifest.taken_at for row in (0, -1))
 
 
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Return the folders of a recorded history and of the same with its hours and days."""
+    minutes = tmp_path_factory.mktemp("minutes")
+    recorded(store_in(minutes), SNAPSHOTS)
+    rolled = tmp_path_factory.mktemp("rolled") / "history"
+    roll_up(store_in(shutil.copytree(minutes, rolled)))
+    return minutes, rolled
+
+
 @pytest.fixture
-def store(tmp_path: Path) -> HistoryStore:
-    store = store_in(tmp_path)
-    recorded(store, SNAPSHOTS)
-    return store
+def store(folders: tuple[Path, Path], tmp_path: Path) -> HistoryStore:
+    return store_in(shutil.copytree(folders[0], tmp_path / "minutes"))
+
+
+@pytest.fixture
+def rolled(folders: tuple[Path, Path], tmp_path: Path) -> HistoryStore:
+    """The same history with its hours and days."""
+    return store_in(shutil.copytree(folders[1], tmp_path / "rolled"))
 
 
 def roll_up(store: HistoryStore, moment: datetime = LAST) -> None:
@@ -79,10 +94,9 @@ def test_a_tier_answers_with_the_numbers_of_its_minutes(
         assert values(after, "cluster", measure, "mean") == pytest.approx(exact, abs=1e-5)
 
 
-def test_bundles_carry_the_same_total_from_hours_as_from_minutes(store) -> None:
+def test_bundles_carry_the_same_total_from_hours_as_from_minutes(store, rolled) -> None:
     before = asked(store)
-    roll_up(store)
-    after = asked(store)
+    after = asked(rolled)
     exact = {row["subject"]: row["mean"] for row in before.hot.to_pylist()}
     found = {row["subject"]: row["mean"] for row in after.hot.to_pylist()}
     assert {name: found[name] for name in exact} == pytest.approx(exact, rel=1e-3, abs=1e-2)
@@ -101,43 +115,39 @@ def test_a_late_minute_is_answered_from_minutes_until_it_is_rolled_up(tmp_path) 
     assert values(asked(store), "broker", "msg_throughput", "max") == pytest.approx(exact, abs=1e-3)
 
 
-def test_an_hour_that_the_range_cuts_is_answered_from_minutes(store) -> None:
-    roll_up(store)
-    cut = asked(store, start=FIRST + timedelta(minutes=2), end=LAST - timedelta(minutes=2))
+def test_an_hour_that_the_range_cuts_is_answered_from_minutes(rolled) -> None:
+    cut = asked(rolled, start=FIRST + timedelta(minutes=2), end=LAST - timedelta(minutes=2))
     assert cut.source == "minutes"
     minutes = {row["minutes"] for row in cut.trends.to_pylist() if row["measure"] == "deviation"}
     assert max(minutes) <= len(SNAPSHOTS) - 4
 
 
-def test_hours_answer_when_the_minutes_are_gone(store) -> None:
-    roll_up(store)
-    exact = asked(store)
-    store.retain(CLUSTER, LAST + timedelta(days=3), timedelta(days=1), 1 << 40)
-    assert not store.minutes(CLUSTER).num_rows
-    left = asked(store)
+def test_hours_answer_when_the_minutes_are_gone(rolled) -> None:
+    exact = asked(rolled)
+    rolled.retain(CLUSTER, LAST + timedelta(days=3), timedelta(days=1), 1 << 40)
+    assert not rolled.minutes(CLUSTER).num_rows
+    left = asked(rolled)
     assert left.source == "hours"
     assert left.trends.equals(exact.trends)
     assert left.sentence == exact.sentence
 
 
-def test_single_minutes_never_come_from_a_tier(store) -> None:
+def test_single_minutes_never_come_from_a_tier(store, rolled) -> None:
     exact = asked(store, "minute")
-    roll_up(store)
-    assert asked(store, "minute").trends.equals(exact.trends)
-    assert asked(store, "minute").source == "minutes"
+    found = asked(rolled, "minute")
+    assert found.trends.equals(exact.trends)
+    assert found.source == "minutes"
 
 
-def test_an_hour_of_another_system_is_not_mixed_in(store) -> None:
-    roll_up(store)
-    hours = tier_tables(store).table("hours")
+def test_an_hour_of_another_system_is_not_mixed_in(rolled) -> None:
+    hours = tier_tables(rolled).table("hours")
     hours.update(predicate="kind = 'cluster'", updates={"system": "'pegasus'"})
-    assert asked(store).source == "minutes"
+    assert asked(rolled).source == "minutes"
 
 
-def test_a_range_without_any_record_is_refused(store) -> None:
-    roll_up(store)
+def test_a_range_without_any_record_is_refused(rolled) -> None:
     with pytest.raises(Exception, match="No minute was recorded"):
-        asked(store, start=datetime(2027, 1, 1, tzinfo=UTC))
+        asked(rolled, start=datetime(2027, 1, 1, tzinfo=UTC))
 
 
 def test_tables_have_their_names_and_rates_from_hours_too(tmp_path) -> None:
