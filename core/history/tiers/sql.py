@@ -247,15 +247,13 @@ _EXPONENT: Final = (
 _BIN: Final = f"CAST((e - {BIN_BITS}) * {1 << BIN_BITS} + (v >> (e - {BIN_BITS})) AS INT)"
 
 
-def _middle(b: str) -> str:
-    """SQL of the whole number in the middle of a bin."""
-    shift = f"greatest(({b} >> {BIN_BITS}) - 1, 0)"
-    half = f"greatest(({b} >> {BIN_BITS}) - 2, 0)"
-    bits = f"CAST({b} - {1 << BIN_BITS} * {shift} AS BIGINT)"
-    return (
-        f"CASE WHEN {b} < {2 << BIN_BITS} THEN CAST({b} AS BIGINT) "
-        f"ELSE (2 * {bits} + 1) << {half} END"
-    )
+_SHIFT: Final = f"greatest((b >> {BIN_BITS}) - 1, 0)"
+_MIDDLE: Final = (
+    f"CAST(CASE WHEN b < {2 << BIN_BITS} THEN CAST(b AS BIGINT) "
+    f"ELSE (2 * CAST(b - {1 << BIN_BITS} * {_SHIFT} AS BIGINT) + 1) "
+    f"<< greatest((b >> {BIN_BITS}) - 2, 0) END AS DOUBLE)"
+)
+"""The whole number in the middle of a bin."""
 
 
 def _counted(count: EventCount) -> str:
@@ -343,13 +341,14 @@ def _joined(relation: str, name: str) -> str:
 
 
 def _distribution(bins: str, dialect: Dialect) -> str:
-    """Percentiles by nearest rank, and the bins as lists."""
+    """Percentiles by nearest rank (the middle of their bin), and the bins as lists."""
     ranks = ", ".join(
-        f"min(CASE WHEN upto * 100 >= total * {one} THEN b END) AS p{one}" for one in PERCENTILES
+        f"min(CASE WHEN upto * 100 >= total * {one} THEN middle END) AS p{one}"
+        for one in PERCENTILES
     )
     return (
         f"(SELECT {_KEY}, {ranks}, {dialect.listed('b', 'b')} AS bins, "  # noqa: S608  # names of ours
-        f"{dialect.listed('c', 'b')} AS counts FROM (SELECT *, "
+        f"{dialect.listed('c', 'b')} AS counts FROM (SELECT *, {_MIDDLE} AS middle, "
         f"sum(c) OVER (PARTITION BY {_KEY} ORDER BY b) AS upto, "
         f"sum(c) OVER (PARTITION BY {_KEY}) AS total FROM ({bins}) one) ranked GROUP BY {_KEY})"
     )
@@ -363,10 +362,9 @@ def _values(measures: Iterable[Measure]) -> Iterator[str]:
         yield f"{top} / {scale} AS {name}_max"
         if one.is_binned:
             for percent in PERCENTILES:
-                middle = f"CAST({_middle(f'b_{name}.p{percent}')} AS DOUBLE)"
-                within = f"CASE WHEN {middle} < {top} THEN {middle} ELSE {top} END"
+                rank = f"b_{name}.p{percent}"
                 yield (
-                    f"CASE WHEN b_{name}.p{percent} IS NOT NULL THEN {within} / {scale} END "
+                    f"CASE WHEN {rank} >= {top} THEN {top} ELSE {rank} END / {scale} "
                     f"AS {name}_p{percent}"
                 )
         yield f"CAST(p.{name}_minutes AS INT) AS {name}_minutes"
