@@ -19,7 +19,7 @@ S = TypeVar("S", bound=Snapshot)
 S_contra = TypeVar("S_contra", bound=Snapshot, contravariant=True)
 
 
-SAME_RATIO: Final = 0.2
+SAME_RATIO: Final = 0.1
 """A diagnosis holds while no server's deviation changes by more of the mean."""
 
 

@@ -136,7 +136,7 @@ def test_a_further_visitor_has_the_same_causes_while_the_state_is_about_the_same
     snapshot = load_snapshot(newest.path)
     state = diagnosis_of("pulsar").state(snapshot)
     broker = next(iter(state.deviations))
-    for ratio, holds in ((0.1, True), (0.3, False)):
+    for ratio, holds in ((0.05, True), (0.15, False)):
         other = {**state.deviations, broker: state.deviations[broker] + ratio}
         assert state.is_about(replace(state, deviations=other)) is holds
     changed = with_settings(snapshot, (None, "minUnloadMessage", "7", "dynamic"))
