@@ -35,7 +35,7 @@ OPERATION: Final = Operation(
     answers={"pulsar": compare_pairs},
     spread={"pulsar": "core.spark.pulsar.large.simulate:spread_pairs"},
     job=Job(
-        title="Every pair of strategies on every cluster",
+        title="Pairs of strategies",
         question="Which shedding and placement would bring each cluster within the target?",
         tables={
             "pairs": "Every pair of strategies in each cluster, best first.",

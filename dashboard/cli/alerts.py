@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +16,9 @@ from dashboard.cli.history.moments import moment
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import EXIT_DONE, Answer, UsageFaultError, emit, note, print_line, table
 from dashboard.services import access, alerts
+
+if TYPE_CHECKING:
+    from core.alerts.model import Alert
 
 _MAX_CHANGES = 10
 
@@ -94,10 +98,13 @@ def list_alerts(config_file: Config = None, as_json: Json = False) -> int:
             rows.append((word, one.severity, one.key.cluster, one.key.rule, age, one.sentence))
         if rows:
             table(
-                ("state", "severity", "cluster", "rule", "age", "message"),
+                ("state", "severity", "cluster", "rule", "since", "message"),
                 rows,
                 spare=("severity",),
             )
+        _print_next(found)
+        if found and not config.alerts.targets:
+            print_line("Notifications: none. Configure [[alerts.targets]] to send them.")
         for quiet in silences:
             what = f"{quiet.rule} on {quiet.cluster}"
             what += f" ({quiet.subject})" if quiet.subject != "*" else ""
@@ -139,6 +146,13 @@ def list_alerts(config_file: Config = None, as_json: Json = False) -> int:
         "unread": unread,
     }
     return emit(Answer(body, show), as_json=as_json)
+
+
+def _print_next(found: Sequence[Alert]) -> None:
+    """Print the fix of each firing alert."""
+    for one in found:
+        if one.state == "firing" and one.hint:
+            print_line(f"Next for {one.key.rule} on {one.key.cluster}: {one.hint}", is_prose=True)
 
 
 @app.command("silence")

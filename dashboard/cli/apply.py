@@ -530,7 +530,7 @@ def show_plan(sentence: str, plan: Plan) -> None:
         note(effect)
     if len(plan.steps) <= _MAX_STEPS_SHOWN:  # else the sentence counts them
         for step in plan.steps:
-            note(f"  {step.describe_prediction()}")
+            note(f"  {step.describe_prediction()}.")
     else:
         note(f"  {pluralize(len(plan.steps), 'step')} in total; --plan OUT writes all of them.")
     left = [item for item in plan.diagnostics if is_left(item)]

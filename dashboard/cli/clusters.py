@@ -274,7 +274,7 @@ def start_worker(all_: Supervisor, config: Path | None) -> Child:
 def start_jobs(all_: Supervisor, config: Path | None) -> Child:
     """Start the job server, for the long computations of the pages."""
     words = [] if config is None else ["--config", str(config)]
-    return all_.start("jobs", own_command("jobs", *words), is_restarted=True)
+    return all_.start("jobs", own_command("jobs", "serve", *words), is_restarted=True)
 
 
 def start_pages(

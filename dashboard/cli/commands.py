@@ -51,7 +51,7 @@ _ADVISE: Final = f"{_PULSAR}.advise"
 _PEGASUS: Final = f"{_CLI}.pegasus"
 _HISTORY: Final = f"{_CLI}.history"
 
-_BUNDLE: Final = "acme/orders/0x00000000_0x40000000"
+_BUNDLE: Final = "acme/audit/0x40000000_0x80000000"
 
 _RECORDED: Final[Mapping[str, CommandEntry]] = {
     "minutes": CommandEntry(
@@ -608,7 +608,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, CommandEntry | Group]]] = {
         ),
         "jobs": CommandEntry(
             f"{_CLI}.jobs",
-            "Run the job server; or list, show and stop jobs.",
+            "List, show and stop jobs; run the job server.",
             "trimtab jobs list",
             is_served=True,
         ),

@@ -167,7 +167,7 @@ def _note_config(config: Path) -> None:
 def run_sandbox(
     request: SandboxRequest,
     write_config: Annotated[
-        Path | None, typer.Option(help="Write a trimtab.toml for the fleet.")
+        Path | None, typer.Option(help="Write a trimtab.toml for the clusters.")
     ] = None,
     kind: Annotated[Kind, typer.Option(help=KIND_HELP)] = FIRST,
     state_dir: StateDir = None,

@@ -1,4 +1,4 @@
-"""``trimtab jobs``: run the jobs that pages request; list, show and stop them."""
+"""``trimtab jobs``: list, show and stop the jobs that pages request; run them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-ACTIONS: Final = ("serve", "list", "show", "stop")
+ACTIONS: Final = ("list", "show", "stop", "serve")
 _MAX_SHOWN: Final = 40
 
 
@@ -33,17 +33,17 @@ _MAX_SHOWN: Final = 40
 def run_jobs(
     action: Annotated[
         str,
-        typer.Argument(metavar="[serve|list|show|stop]", help="Action: serve, list, show or stop."),
-    ] = "serve",
+        typer.Argument(metavar="[list|show|stop|serve]", help="Action: list, show, stop or serve."),
+    ] = "list",
     job_id: Annotated[
         str | None, typer.Argument(metavar="[JOB]", help="Id of the job to show or stop.")
     ] = None,
     config_file: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Run the job server; or list, show and stop jobs.
+    """List, show and stop jobs; run the job server.
 
-    The server runs until Ctrl-C.
+    `serve` runs until Ctrl-C.
     """
     if action not in ACTIONS:
         unknown = UnknownNameError.of("action on jobs", action, ACTIONS)
@@ -78,16 +78,16 @@ def _list(config_file: Path | None, *, as_json: bool) -> int:
 
     def show() -> None:
         if not found:
-            print_line("No job was requested.")
+            print_line("No jobs yet. The page Jobs and `POST /api/v1/jobs` request one.")
         table(
-            ("id", "kind", "state", "requested (UTC)", "by", "done"),
+            ("job", "requested (UTC)", "who", "kind", "state", "done"),
             [_row(job) for job in found[:_MAX_SHOWN]],
-            spare=("by",),
+            spare=("who",),
         )
         if len(found) > _MAX_SHOWN:
             print_line(f"... and {len(found) - _MAX_SHOWN:,} older jobs; --json lists all.")
         if not is_served and any(not job.is_ended for job in found):
-            print_line("No job server is running. Start one with `trimtab jobs`.")
+            print_line("No job server is running. Start one with `trimtab jobs serve`.")
 
     body = {"jobs": [_json(job) for job in found], "is_served": is_served}
     return emit(Answer(body, show), as_json=as_json)
@@ -130,10 +130,10 @@ def _row(job: Job) -> tuple[str, ...]:
     done = f"{status.done:,} of {status.total:,}" if status.total else ""
     return (
         job.id,
+        f"{datetime.fromisoformat(request.requested_at):%Y-%m-%d %H:%M}" if request else "",
+        request.actor if request else "",
         job.kind,
         "stopping" if job.is_stopping and not job.is_ended else job.state,
-        f"{datetime.fromisoformat(request.requested_at):%m-%d %H:%M}" if request else "",
-        request.actor if request else "",
         done,
     )
 

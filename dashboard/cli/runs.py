@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, Final, get_args
 
 import typer
 
@@ -49,15 +49,24 @@ from dashboard.presenters.run_steps import purpose_words, same_reason, waiting_s
 from dashboard.services import access, verifications
 
 _BATCH = 1000
+_LIST: Final = "list"
 
 
 app = typer.Typer()
 
 
+def _none_of_list(run: str | None) -> str | None:
+    """Return the name of a run; ``None`` for the word that lists all, as other commands have it."""
+    return None if run == _LIST else run
+
+
 @app.command()
 def runs(
     run: Annotated[
-        str | None, typer.Argument(metavar="RUN", help="Run to show; default: list all.")
+        str | None,
+        typer.Argument(
+            metavar="RUN", callback=_none_of_list, help="Run to show; default, or list: all runs."
+        ),
     ] = None,
     cluster: Annotated[str | None, typer.Option(help="Only runs of this cluster.")] = None,
     last: Annotated[int, typer.Option(min=1, help="Number of runs to list.")] = 20,

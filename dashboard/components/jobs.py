@@ -204,24 +204,35 @@ def _list(config: Config, names: Collection[str], ended: int, shown: str | None,
     if st.query_params.get(state.JOB) != shown:
         st.rerun()  # a click opened a job: all of the page shows it, at once
     jobs = [job for job in listed(config) if job.id in names]
-    jobs.sort(key=lambda job: job.is_ended)  # those that run first, each part newest first
-    if sum(job.is_ended for job in jobs) != ended and not state.is_busy():
+    active, over = presenter.in_order(jobs)
+    if len(over) != ended and not state.is_busy():
         st.rerun()
-    rows = presenter.jobs_frame(jobs, services_jobs.kinds(), services.now())
+    if active:
+        words.section("Active", "in the order of execution")
+        _table(config, active, f"{key}_active", is_active=True)
+    if active and over:
+        words.section("Ended", "newest first")
+    if over:
+        _table(config, over, key, is_active=False)
+
+
+def _table(config: Config, jobs: Sequence[Job], key: str, *, is_active: bool) -> None:
+    """Draw jobs, either active or ended ones."""
+    rows = presenter.jobs_frame(
+        jobs, services_jobs.kinds(), services.now(), is_served=server_of(config).is_alive
+    )
     rows = rows.assign(result=tables.shortened(rows["outcome"], _RESULT_LETTERS))
-    is_long = rows["result"].str.len().max() > _LINE_LETTERS
+    is_long = not is_active and rows["result"].str.len().max() > _LINE_LETTERS
     row_px = tables.WRAPPED_ROW_PX if is_long else tables.ROW_PX
     columns = _columns(config, jobs, key)
-    if not rows["stop"].notna().any():
-        for name in ("progress", "stop"):
-            del columns[name]
-    if not rows["open"].notna().any():
-        del columns["open"]
+    without = ("open",) if is_active else ("progress", "stop")
     tables.table(
         rows,
-        columns,
+        {name: column for name, column in columns.items() if name not in without},
         key=key,
-        alt="Jobs with state, progress and result, running jobs first",
+        alt="Active jobs with state, progress and activity"
+        if is_active
+        else "Ended jobs with state and result",
         height=min(_LIST_PX, tables.height_of(len(rows), row_px)),
         row_px=row_px,
         missing="",
@@ -254,7 +265,7 @@ def _columns(config: Config, jobs: Sequence[Job], key: str) -> dict[str, tables.
         ),
         "state": tables.words("State", width_px=88),
         "progress": tables.share("Progress", width_px=90),
-        "result": tables.words("Result", width_px=380),
+        "result": tables.words("Activity" if not jobs[0].is_ended else "Result", width_px=380),
         "open": st.column_config.ButtonColumn(
             "",
             type="tertiary",

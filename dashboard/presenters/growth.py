@@ -48,8 +48,10 @@ def describe_forecast(one: Forecast) -> str:
     return " · ".join(parts)
 
 
-def describe_limit(one: Forecast) -> str:
-    """Return the limit with the setting that has it."""
+def describe_limit(one: Forecast, *, has_key: bool = True) -> str:
+    """Return the limit, with the setting that has it or without."""
+    if one.limit_key and not has_key:
+        return format_ratio(one.limit)
     if one.limit_key:
         return f"{format_ratio(one.limit)}, {one.limit_key}"
     return f"±{format_ratio(abs(one.limit))}" if one.limit is not None else "unknown"

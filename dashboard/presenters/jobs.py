@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dashboard.services.jobs import Job, JobKind
 
 STATES: Final[Mapping[str, str]] = {
-    "queued": "◔ waiting",
+    "queued": "◔ queued",
     "running": "▶ running",
     "done": "✓ done",
     "failed": "✗ failed",
@@ -82,7 +82,7 @@ def server_state(
         now: The moment, aware UTC.
         config_words: What names the configuration in the line that starts one.
     """
-    remedy = f"trimtab jobs{config_words}"
+    remedy = f"trimtab jobs serve{config_words}"
     seen_at = moment(status.get("last_seen_at"))
     if seen_at is None:
         return ServerState(is_alive=False, sentence="No job server has run yet.", remedy=remedy)
@@ -227,8 +227,28 @@ def subtitle(job: Job) -> str:
     return " · ".join(filter(None, (clusters_of(job), who, asked, STATES[job.state], job.id)))
 
 
-def jobs_frame(jobs: Sequence[Job], kinds: Mapping[str, JobKind], now: datetime) -> pd.DataFrame:
-    """Return one row a job."""
+def in_order(jobs: Sequence[Job]) -> tuple[list[Job], list[Job]]:
+    """Return the running and queued jobs in the order of execution, and the ended ones.
+
+    Args:
+        jobs: Newest first.
+    """
+    active = [job for job in reversed(jobs) if not job.is_ended]
+    active.sort(key=lambda job: job.state != "running")
+    return active, [job for job in jobs if job.is_ended]
+
+
+def jobs_frame(
+    jobs: Sequence[Job], kinds: Mapping[str, JobKind], now: datetime, *, is_served: bool = True
+) -> pd.DataFrame:
+    """Return one row a job.
+
+    Args:
+        jobs: In the order of the rows.
+        kinds: By name.
+        now: Aware UTC.
+        is_served: Whether a job server runs.
+    """
     return pd.DataFrame(
         [
             {
@@ -237,7 +257,9 @@ def jobs_frame(jobs: Sequence[Job], kinds: Mapping[str, JobKind], now: datetime)
                 "cluster": clusters_of(job),
                 "state": STATES[job.state],
                 "progress": progress_ratio(job) * 100,
-                "outcome": outcome(job),
+                "outcome": outcome(job)
+                if job.is_ended
+                else progress_words(job, is_served=is_served),
                 "who": job.request.actor if job.request else "",
                 "asked_at": moment(job.request.requested_at) if job.request else None,
                 "took_s": took_s(job, now),

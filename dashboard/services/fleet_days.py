@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from core.history.store.store import HistoryStore
     from dashboard.services import Config
 
+MEASURES: Final = "traffic of Pulsar brokers, requests of Pegasus nodes"
+"""Measures whose deviation from the mean is in the facts, by system."""
+
 UNHEALTHY: Final = pa.field("unhealthy_minutes", pa.int64())
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -72,7 +72,7 @@ KINDS: Final = (
     JobKind(
         name="backtest",
         title="Back-test",
-        answers="Which strategy and settings would have balanced the fleet?",
+        answers="Which strategy and settings would have balanced the cluster?",
         scope=BacktestJob,
         run=_backtest,
     ),

@@ -189,7 +189,7 @@ KINDS: Final = (
     ),
     JobKind(
         name="flaps",
-        title="Flaps and moves that did not help",
+        title="Flapping and moves without effect",
         answers="Which bundles flapped, how often, and which moves had no effect?",
         scope=RecordJob,
         request=FlapsRequest,
@@ -197,7 +197,7 @@ KINDS: Final = (
     ),
     JobKind(
         name="pipeline",
-        title="Roll up the history",
+        title="History roll-up",
         answers="Which recorded minutes were not in hours and days yet, and are rolled up now?",
         scope=PipelineJob,
         run=_pipeline,

@@ -353,7 +353,7 @@ OPERATION: Final[Operation[BalanceRequest, BalanceAnswer]] = Operation(
     is_timed=False,
     spread={"pegasus": "core.spark.pegasus.large:spread_balance"},
     job=Job(
-        title="What the Pegasus balancers would propose",
+        title="Proposals of the Pegasus balancer",
         question="Which replicas would move in each Pegasus cluster, round by round?",
         tables={
             "balances": "Rounds and plans of each cluster, and the spread before and after.",

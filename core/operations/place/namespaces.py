@@ -115,7 +115,7 @@ OPERATION: Final = Operation(
     spread={"pulsar": "core.spark.pulsar.large.place:spread_placement"},
     job=Job(
         kind="place",
-        title="Where every bundle would go",
+        title="Placement of every bundle",
         question="Which broker would get each bundle, and which bundles stay unassigned?",
         tables={
             "placement": "Strategy and bundles without a broker, by cluster.",

@@ -217,7 +217,7 @@ OPERATION: Final = Operation(
     spread={"pulsar": "core.spark.pulsar.large.shed:spread_strategies"},
     job=Job(
         kind="shed",
-        title="What each strategy would unload",
+        title="Unloads of each strategy",
         question="What would every shedding strategy do in every cluster, and why?",
         tables={
             "rounds": "What each strategy would do in each cluster, and why.",

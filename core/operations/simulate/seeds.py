@@ -162,7 +162,7 @@ OPERATION: Final = Operation(
     spread={"pulsar": "core.spark.pulsar.large.simulate:spread_seeds"},
     job=Job(
         kind="simulate",
-        title="Simulate the balancers",
+        title="Simulation to convergence",
         question="What would the balancers do next, and do they converge?",
         tables={
             "simulations": "Result of each simulation: moves, clients, deviation before and after.",

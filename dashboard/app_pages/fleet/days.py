@@ -19,6 +19,7 @@ from dashboard.charts.scale import Unit, scale_of
 from dashboard.charts.template import styled
 from dashboard.components import choice, figures, time_range, words
 from dashboard.queries.cache import cached
+from dashboard.services.fleet_days import MEASURES as DEVIATION_OF
 from dashboard.services.fleet_days import facts_of, targets_of
 from dashboard.services.history import history
 
@@ -111,7 +112,9 @@ def draw(config: Config, names: Sequence[str], now: datetime) -> None:
         key="fleet_days",
         alt=f"{MEASURES[measure].label} of {len(names)} clusters by day",
     )
-    st.caption("Days in UTC; today up to the last full hour. Blank: unknown.")
+    st.caption(
+        f"Deviation: {DEVIATION_OF}. Days in UTC; today up to the last full hour. Blank: unknown."
+    )
 
 
 def grid_of(

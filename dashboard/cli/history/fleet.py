@@ -18,7 +18,7 @@ from dashboard.cli.history.moments import span
 from dashboard.cli.history.recorded import CommandHistory
 from dashboard.cli.options import Config, Json, OutTables
 from dashboard.cli.output import Answer, emit, print_line, table
-from dashboard.services.fleet_days import facts_of, targets_of
+from dashboard.services.fleet_days import MEASURES, facts_of, targets_of
 
 app = typer.Typer()
 
@@ -52,6 +52,7 @@ def fleet(
 
 def _show(found: pa.Table, names: Sequence[str]) -> None:
     print_line(f"{pluralize(len(names), 'cluster')}, by day in UTC.")
+    print_line(f"Deviation: {MEASURES}.")
     print_line()
     table(
         ("cluster", "day", "max", "mean", "target", "outside", "moves", "critical", "missing"),
@@ -69,6 +70,7 @@ def _show(found: pa.Table, names: Sequence[str]) -> None:
             )
             for row in found.to_pylist()
         ],
+        spare=("missing", "mean"),
     )
 
 

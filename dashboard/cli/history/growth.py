@@ -75,13 +75,20 @@ def _show(found: Growth, limit: int) -> None:
     table(
         ("forecast", "limit", "date", "details"),
         [
-            (label, describe_limit(one), format_forecast(one), describe_forecast(one))
+            (
+                label,
+                describe_limit(one, has_key=False),
+                format_forecast(one),
+                describe_forecast(one),
+            )
             for label, one in (
                 ("mean usage at the limit", found.full),
                 ("first server outside the target", found.outside),
             )
         ],
     )
+    if found.full.limit_key:
+        print_line(f"Limit of usage: {found.full.limit_key}.")
     print_line()
     table(
         ("kind", "growing", "shrinking", "steady", "too few weeks"),

@@ -416,7 +416,15 @@ def _show_agreement(found: Agreement) -> None:
     acting = [row for row in found.rounds.to_pylist() if row["predicted"] or row["moved"]]
     print_line()
     table(
-        ("round (UTC)", "verdict", "predicted", "moved", "both", "early", "not compared because"),
+        (
+            "round (UTC)",
+            "verdict",
+            "predicted",
+            "moved",
+            "matched",
+            "earlier",
+            "not compared because",
+        ),
         [
             (
                 clock(row["taken_at"]),
@@ -429,7 +437,7 @@ def _show_agreement(found: Agreement) -> None:
             )
             for row in acting[-_MOST_SHOWN:]
         ],
-        spare=("early", "both"),
+        spare=("earlier", "matched"),
     )
 
 

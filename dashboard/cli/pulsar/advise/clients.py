@@ -103,6 +103,6 @@ def _stall_words(silent: int, after_s: float | None, by: str, slow_ratio: float)
     who = f"{pluralize(silent, 'partition')} on a broker that "
     who += f"takes {format_ratio(slow_ratio)} of its traffic" if slow_ratio else "does not answer"
     if after_s is None:
-        return f"With {who} the producer does not block."
-    full = "their queue is" if by == "queue" else "the client's memory is"
-    return f"With {who} the entire producer blocks after {after_s:,.2f} s: {full} full."
+        return f"With {who}, the producer does not block."
+    full = "the queue of a partition" if by == "queue" else "the client's memory"
+    return f"With {who}, the entire producer blocks after {after_s:,.2f} s: {full} is full."

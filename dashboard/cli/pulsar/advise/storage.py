@@ -23,7 +23,7 @@ from core.planning.advisors.retention import (
     life_of_message,
 )
 from core.snapshot.store import load_snapshot
-from core.units import format_bytes, format_ratio
+from core.units import format_age, format_bytes, format_ratio
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import Answer, UsageFaultError, emit, print_line, table
 from dashboard.cli.pulsar.source import Snapshot, active_settings, pulsar_directory
@@ -43,6 +43,13 @@ from dashboard.presenters.pulsar.advisors_inputs import (
 
 _MEASURED: Final = frozenset({"entries", "written"})
 
+
+_ACTIONS: Final = {
+    "deleted": "Deletion of the log",
+    "minor": "Minor compaction",
+    "major": "Major compaction",
+    "stays": "No compaction",
+}
 
 app = typer.Typer()
 
@@ -134,7 +141,7 @@ def _rollover_words(rollover: Rollover | None) -> str:
         return "Never: an empty ledger is not rolled over."
     held = " (full earlier; the min age keeps it open)" if rollover.held_by_minimum else ""
     return (
-        f"In {rollover.in_minutes:,.1f} min by {rollover.cause}{held}, with "
+        f"Rollover after {rollover.in_minutes:,.1f} min by {rollover.cause}{held}, with "
         f"{rollover.entries:,.0f} "
         f"entries and {format_bytes(rollover.size_bytes)}."
     )
@@ -367,10 +374,10 @@ def compaction(
     body = {**dataclasses.asdict(fate), "dead_for_good_ratio": 1 - major}
 
     def show() -> None:
-        within = "" if fate.within_s is None else f" within {fate.within_s:,.0f} s"
+        within = "" if fate.within_s is None else f" within {format_age(fate.within_s)}"
         print_line(
-            f"{fate.action}{within}: {format_ratio(fate.freed_ratio)} of the log is freed, "
-            f"{format_ratio(fate.rewritten_ratio)} is rewritten."
+            f"{_ACTIONS[fate.action]}{within}: {format_ratio(fate.freed_ratio)} of the log "
+            f"is freed, {format_ratio(fate.rewritten_ratio)} is rewritten."
         )
         print_line(
             f"Up to {format_ratio(1 - major)} of the disk may be used by dead data permanently."

@@ -175,7 +175,7 @@ def test_jobs_are_listed_and_stopped_without_the_folder_of_the_server(site, serv
     assert str(site.path) not in json.dumps(listed)
     code, out, _ = printed(capsys, "jobs", "stop", job, "--server", server)
     assert (code, "stopped" in out) == (0, True)
-    code, _, err = printed(capsys, "jobs", "--server", server)
+    code, _, err = printed(capsys, "jobs", "serve", "--server", server)
     assert (code, "jobs serve" in err) == (2, True)
 
 
@@ -212,7 +212,7 @@ def client(site):
     [
         (("users", "list"), 400),
         (("demo",), 400),
-        (("jobs",), 400),
+        (("jobs", "serve"), 400),
         (("nosuch",), 400),
         (("runs", "--help"), 400),
         (("owners", "fleet"), 400),

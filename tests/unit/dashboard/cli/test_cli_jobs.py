@@ -33,6 +33,7 @@ def test_jobs_are_listed_shown_and_stopped(config: Path, capsys: Any) -> None:
     assert answer(capsys, config, "list") == {"jobs": [], "is_served": False}
     job_id = jobs.request_job(services.load_config(config, ()), "flaps", {}, Identity(name="kim"))
     (listed,) = answer(capsys, config, "list")["jobs"]
+    assert answer(capsys, config)["jobs"] == [listed]
     assert (listed["id"], listed["kind"], listed["actor"]) == (job_id, "flaps", "kim")
     assert answer(capsys, config, "show", job_id)["state"] == "queued"
     stopped = answer(capsys, config, "stop", job_id)

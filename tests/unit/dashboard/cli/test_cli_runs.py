@@ -90,6 +90,7 @@ def trimtab(site, capsys):
 def test_runs_are_listed_newest_first(trimtab) -> None:
     code, out, err = trimtab("runs", "--json")
     found = json.loads(out)["runs"]
+    assert trimtab("runs", "list", "--json")[1] == out
     assert code == 3
     assert err.startswith("Run damaged is damaged: ")
     assert [item["run_id"] for item in found] == ["damaged", LATER, RUN]
