@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from math import isclose
 from typing import Final
 
 from core.actions.describe import count_named
 from core.alerts.model import Condition, Facts, Limits, Rule
 from core.alerts.thresholds import describe
 from core.findings.finding import Finding
-from core.units import format_age, format_band, format_deviation, format_ratio, pluralize
+from core.units import format_age, format_band, format_deviation, pluralize
 
 _MEASURES: Final = {"throughput": "traffic", "primaries": "primaries"}
 """Measures that are told of, as the figures name them."""
@@ -32,15 +33,28 @@ def _uneven(facts: Facts, limits: Limits) -> Iterator[Condition]:
     for measure, word in _MEASURES.items():
         ratio = facts.gauge("max_deviation_ratio", {"measure": measure})
         if ratio is not None and ratio > limit:
+            server = _server_at(of_target, ratio) or "Max deviation"
             yield Condition(
                 word,
-                f"The busiest server is {format_ratio(ratio)} above the mean of {word}; {name}: "
-                f"{format_ratio(limit)}.",
+                f"{server}: {word} {format_deviation(ratio)} vs. mean; {name} "
+                f"{format_band(limit)}.",
                 f"Run: trimtab diagnose {facts.cluster}",
                 measured=format_deviation(ratio),
                 limit=format_band(limit),
                 since=_start(of_target) if own is None else None,
             )
+
+
+def _server_at(findings: Sequence[Finding], deviation_ratio: float) -> str:
+    """Return the server whose finding measures a deviation; empty if no finding does."""
+    found = (
+        one.subject
+        for one in findings
+        if one.measured is not None
+        and isinstance(one.measured.value, float)
+        and isclose(one.measured.value, deviation_ratio)
+    )
+    return next(found, "")
 
 
 def _unhealthy(facts: Facts, _: Limits) -> Iterator[Condition]:

@@ -15,6 +15,7 @@ from core.access import Identity
 from core.alerts.model import Alert, AlertKey
 from core.alerts.rules import RULES
 from dashboard import services
+from dashboard.app_pages.alerts import model
 from dashboard.components.navigation import firing_badge
 from dashboard.queries import access
 from dashboard.services import alerts
@@ -68,8 +69,14 @@ def test_what_fires_is_first_with_value_and_limit_and_every_rule_has_a_threshold
     assert conditions["Finding at level error"] == "findings at level error > 0"
     assert conditions["History not rolled up"] == "lag > 180 min"
     assert all(conditions.values())
+    assert "A hint." in texts(app), "of the most urgent alert"
     figures = {one.label: one.value for one in app.metric}
     assert (figures["Firing"], figures["Silenced"], figures["Resolved"]) == ("2", "0", "1")
+
+
+def test_the_kind_of_a_finding_is_the_title_of_its_alert() -> None:
+    one = alert("problem", "critical", subject="broker_overloaded")
+    assert (model.title_of(one), model.object_of(one)) == ("Broker overloaded", "fleet")
 
 
 def entry_of(site: Site, **params: str) -> str:

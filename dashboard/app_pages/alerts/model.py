@@ -38,6 +38,8 @@ STATES: Final[Mapping[str, str]] = {
 }
 """State as it is written; a firing alert that a silence covers is ``silenced``."""
 
+_FINDING: Final = "problem"
+"""The rule of findings at error; the subject of its alerts is the kind of the finding."""
 _COLUMNS: Final = [
     *(
         "severity",
@@ -85,7 +87,7 @@ def rows_of(alerts: Sequence[Alert], silences: Sequence[Silence], now: datetime)
         {
             "severity": [SEVERITIES[alert.severity]],
             "title": title_of(alert),
-            "object": " · ".join(filter(None, (alert.key.cluster, _subject_of(alert)))),
+            "object": object_of(alert),
             "message": alert.sentence,
             "since": format_age((now - alert.since).total_seconds()),
             "measured": alert.measured,
@@ -101,14 +103,16 @@ def rows_of(alerts: Sequence[Alert], silences: Sequence[Silence], now: datetime)
     return pd.DataFrame(rows, columns=_COLUMNS)
 
 
-def _subject_of(alert: Alert) -> str:
-    """Return the object within the cluster; the kind of a finding as words, without underscores."""
-    is_kind = alert.key.rule == "problem"
-    return alert.key.subject.replace("_", " ") if is_kind else alert.key.subject
+def object_of(alert: Alert) -> str:
+    """Return the cluster, and the object in it; the kind of a finding is the title."""
+    subject = "" if alert.key.rule == _FINDING else alert.key.subject
+    return " · ".join(filter(None, (alert.key.cluster, subject)))
 
 
 def title_of(alert: Alert) -> str:
-    """Return the title of an alert, or its code if the rule no longer exists."""
+    """Return the kind of a finding, else the title of the rule, or its code without a rule."""
+    if alert.key.rule == _FINDING and alert.key.subject:
+        return alert.key.subject.replace("_", " ").capitalize()
     rule = RULE_BY_CODE.get(alert.key.rule)
     return rule.title if rule is not None else alert.key.rule
 
@@ -116,7 +120,7 @@ def title_of(alert: Alert) -> str:
 _PAGES: Final[Mapping[str, str]] = {
     "uneven": "diagnose",
     "unhealthy": "pegasus_tables",
-    "problem": "diagnose",
+    _FINDING: "diagnose",
     "lively": "pegasus",
     "unread": "fleet",
     "flapping": "history",

@@ -31,8 +31,8 @@ _ANY: Final = "all clusters"
 _FIRING_PX: Final = 320
 _PRESELECTED: Final = "_silence_preselected"
 """In the session: the alert that the form of a silence was opened for."""
-_LINE_LETTERS: Final = 40
-_MESSAGE_LETTERS: Final = 160
+_MESSAGE_LETTERS: Final = 64
+"""Of one line: in rows of several, Streamlit draws a state at the top and texts in the middle."""
 _OTHERS_PX: Final = 300
 _SEVERITY: Final = tables.status("Severity", model.SEVERITIES.values())
 
@@ -61,21 +61,47 @@ def draw_firing(
         return None
     columns = {
         "severity": _SEVERITY,
-        "title": tables.words("Alert"),
-        "object": tables.words("Object"),
-        "message": tables.words("Message", width_px=225),
-        "since": st.column_config.TextColumn("Since", alignment="right"),
-        "measured": st.column_config.TextColumn("Value", alignment="right"),
-        "limit": st.column_config.TextColumn("Limit", alignment="right"),
-        "sent": st.column_config.TextColumn("Sent", alignment="right"),
+        "title": tables.words("Alert", width_px=140),
+        "object": tables.words("Object", width_px=190),
+        "since": st.column_config.TextColumn("Since", alignment="right", width=66),
+        "measured": st.column_config.TextColumn("Value", alignment="right", width=70),
+        "limit": st.column_config.TextColumn("Limit", alignment="right", width=66),
+        "message": tables.words("Message", width_px=400),
+        "sent": st.column_config.TextColumn("Sent", alignment="right", width=76),
     }
     rows = model.rows_of(alerts, silences, now)
     rows["message"] = tables.shortened(rows["message"], _MESSAGE_LETTERS)
-    row_px = (
-        tables.WRAPPED_ROW_PX if rows["message"].str.len().max() > _LINE_LETTERS else tables.ROW_PX
-    )
-    selected = _table(config, alerts, rows, columns, "firing", _FIRING_PX, row_px)
+    selected = _table(config, alerts, rows, columns, "firing", _FIRING_PX)
+    if selected is None:
+        _draw_next(alerts[0])
     return alerts[selected or 0]
+
+
+def _draw_next(alert: Alert) -> None:
+    """Draw the whole message of an alert, and its fix with the page for it."""
+    of = f"{model.title_of(alert)}, {model.object_of(alert)}"
+    st.markdown(f"**{words.plain(of)}:** {words.plain(alert.sentence)}")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        _draw_link(alert, "next", is_primary=True)
+        if alert.hint:
+            st.markdown(f"**Next:** {words.plain(alert.hint)}", width="content")
+
+
+def _draw_link(alert: Alert, key: str, *, is_primary: bool = False) -> None:
+    """Draw the button to the page where something can be done about an alert, if any."""
+    link = model.link_of(alert)
+    if link is None:
+        return
+    page, params = link
+    st.button(
+        f"Open {ENTRIES[page].title}",
+        key=f"_open_{key}",
+        icon=":material/arrow_forward:",
+        type="primary" if is_primary else "secondary",
+        on_click=state.go,
+        args=(page,),
+        kwargs=params,
+    )
 
 
 def draw_others(
@@ -127,7 +153,6 @@ def _table(
     columns: Mapping[str, tables.Column],
     key: str,
     height: int,
-    row_px: int = tables.ROW_PX,
 ) -> int | None:
     """Draw alerts, and the selected one in full at their side; return the number of its row."""
     selected = tables.selected(f"alerts_{key}", (alert.key for alert in alerts))
@@ -141,8 +166,7 @@ def _table(
             key=f"alerts_{key}",
             missing="",
             alt="Alerts with object, value and limit, most urgent first",
-            height=min(height, tables.height_of(len(rows), row_px)),
-            row_px=row_px,
+            height=min(height, tables.height_of(len(rows))),
             selection="single-row",
         )
     if right is not None and selected is not None:
@@ -153,7 +177,7 @@ def _table(
 
 def _in_full(config: Config, alert: Alert, key: str) -> None:
     """Draw the measurement, the hint and the times of one alert."""
-    of = " · ".join(part for part in (alert.severity, *alert.key[1:]) if part)
+    of = f"{alert.severity} · {model.object_of(alert)}"
     st.markdown(f"**{words.plain(model.title_of(alert))}**")
     st.caption(words.plain(of))
     st.markdown(words.plain(alert.sentence))
@@ -162,17 +186,7 @@ def _in_full(config: Config, alert: Alert, key: str) -> None:
     times = {"since": alert.since, "sent": alert.sent_at, "resolved": alert.ended_at}
     st.caption(" · ".join(f"{name} {stamp(at)} UTC" for name, at in times.items() if at))
     with st.container(horizontal=True):
-        link = model.link_of(alert)
-        if link is not None:
-            page, params = link
-            st.button(
-                f"Open {ENTRIES[page].title}",
-                key=f"_open_{key}",
-                icon=":material/arrow_forward:",
-                on_click=state.go,
-                args=(page,),
-                kwargs=params,
-            )
+        _draw_link(alert, key)
         why_not = access.refusal(config, "operator", alert.key.cluster, "silence alerts")
         with st.popover(
             "Silence…",

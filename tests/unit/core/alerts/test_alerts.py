@@ -33,6 +33,7 @@ from core.alerts.progress import looked, message, to_tell
 from core.alerts.rules import RULE_BY_CODE, RULES
 from core.errors import ForbiddenError, InputError, UnknownNameError, UnreachableError
 from core.findings.finding import Finding
+from core.findings.quantity import Quantity
 from core.gauges import Gauge
 from core.ids import SnapshotId
 from core.pulsar.system import PULSAR
@@ -290,7 +291,7 @@ def test_an_alert_fires_is_told_once_over_restarts_silenced_and_resolved(
     put(tmp_path, is_even=False)
     assert "hook received: [warning] prod: 1 firing" in looks(config)
     assert len(receiver.messages) == 1
-    assert "above the mean of traffic" in receiver.messages[0]["message"]
+    assert "vs. mean; target ±" in receiver.messages[0]["message"]
     looks(config)
     assert len(receiver.messages) == 1, "another process tells nothing twice"
     number = alerts.silence(
@@ -540,7 +541,10 @@ def test_the_alert_of_uneven_load_goes_by_the_target_of_the_cluster_unless_it_ha
     rule = RULE_BY_CODE["uneven"]
     strict = facts(gauges=[uneven(0.15)], target_ratio=0.1)
     (found,) = rule.holds(strict, LIMITS)
-    assert "target: 10%" in found.sentence
+    assert found.sentence == "Max deviation: traffic +15% vs. mean; target ±10%."
+    off = replace(UNWRITABLE, code="traffic_deviation", subject="b-1", measured=Quantity(0.15))
+    (found,) = rule.holds(replace(strict, findings=[off]), LIMITS)
+    assert found.sentence.startswith("b-1: traffic +15%")
     assert not list(rule.holds(strict, Limits(deviation_ratio=0.5)))
 
 
