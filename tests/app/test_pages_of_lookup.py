@@ -55,6 +55,18 @@ def test_the_first_screen_lists_namespaces_with_the_busiest_first(site, fleet):
     own = [name for name in fleet.bundles["namespace"].to_pylist() if name in set(frame.namespace)]
     assert frame["bundles"].sum() == len(own) > 0
     assert frame["throughput"].is_monotonic_decreasing
+    app.button(key="_example_Bundle").click().run()
+    assert_calm(app)
+    assert app.session_state[state.PLACE] in fleet.bundles["bundle"].to_pylist()
+
+
+@pytest.mark.parametrize("page", ["broker", "bundle"])
+def test_a_page_without_its_object_lists_the_busiest_ones(site, fleet, page):
+    app = site.open(page)
+    assert_calm(app)
+    (frame,) = [one.value for one in app.dataframe if page in one.value.columns]
+    assert 0 < len(frame) <= getattr(fleet, f"{page}s").num_rows
+    assert frame["traffic" if page == "broker" else "throughput"].is_monotonic_decreasing
 
 
 def test_the_field_completes_what_is_known(site, fleet, asked):

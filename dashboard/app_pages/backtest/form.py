@@ -80,13 +80,12 @@ def editing(
 def draw(about: FormContext) -> None:
     """Draw the form, the size of the grid, and the start button."""
     _presets(about)
-    first, second, third = st.columns([0.3, 0.36, 0.34], gap="medium")
+    first, second = st.columns([0.4, 0.6], gap="medium")
     with first:
         start, end = _stretch(about.span)
     with second:
-        shedding, placement = about.system.strategies(about.page.page)
-    with third:
         deviation, unloads = _target(about)
+    shedding, placement = about.system.strategies(about.page.page)
     values, problems = _values(about)
     advanced = _advanced(about)
     form = model.GridForm(
@@ -281,7 +280,6 @@ def _target(about: FormContext) -> tuple[float, float]:
         format_func=lambda one: words if one == CLUSTER_TARGET else "Custom",
         has_label=True,
     )
-    st.caption(system.target_caption)
     if chosen != OWN_TARGET:
         return own * 100, preset.unloads_per_day
     with st.container(horizontal=True):

@@ -332,12 +332,18 @@ def _named(row: Mapping[Hashable, Any]) -> dict[str, Any]:
     return {str(name): value for name, value in row.items()}
 
 
+_UPSTREAM: Final = "org.apache.pulsar."
+"""Begins the names of classes, which are shown without their package."""
+
+
 def _plain(text: object) -> str:
     """Return a JSON text as people write it."""
     if not isinstance(text, str):
         return ""
     value = json.loads(text)
-    return value if isinstance(value, str) else json.dumps(value)
+    if not isinstance(value, str):
+        return json.dumps(value)
+    return value.rpartition(".")[2] if value.startswith(_UPSTREAM) else value
 
 
 def wanted(changes: pd.DataFrame) -> dict[str, Any]:

@@ -84,10 +84,6 @@ class BacktestPages(Protocol):
     def values_label(self) -> str:
         """Label of the list of settings to try."""
 
-    @property
-    def target_caption(self) -> str:
-        """The reason for the preset target."""
-
     def subjects(self, page: Any) -> int:
         """Return the number of subjects of the cluster; an estimate without a snapshot."""
 

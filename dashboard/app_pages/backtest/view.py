@@ -136,35 +136,23 @@ def draw_ranking(view: BacktestView) -> None:
     columns = {
         "rank": tables.whole("Rank", f"{view.nouns.rule} Comparisons have no rank.", width_px=52),
         "candidate": tables.opener(
-            "Candidate", "_ranked", partial(_toggle_own, view.picked, whole), width_px=250
+            "Candidate", "_ranked", partial(_toggle_own, view.picked, whole), width_px=210
         ),
         "deviation_p95": tables.percent(
             "Deviation p95", "Max deviation from the mean, p95 over the minutes."
         ),
         "unloads_per_day": st.column_config.NumberColumn(f"{moves} a day", format="%,.1f"),
-        "marks": st.column_config.TextColumn("Status", width=125),
-        "deviation_range": tables.words("Deviation range", "Min and max over the seeds."),
-        "unloads_range": tables.words(f"{moves} range", "Min and max over the seeds."),
+        "marks": st.column_config.TextColumn("Status", width=150),
         "deviation_mean": tables.percent(
             "Deviation mean", "Max deviation from the mean, averaged over the minutes."
         ),
         "minutes_over": tables.percent("Minutes over 20%"),
-        "moved_per_day": tables.megabytes(
-            "Traffic moved",
-            f"Traffic of all {view.nouns.subject} moved in a day, summed.",
-            width_px=140,
-        ),
         "client_cuts_per_day": tables.whole(
             "Disconnects a day", "Clients that a move disconnects."
         ),
         "ping_pongs_per_day": tables.whole(
             "Ping-pongs a day", f"{moves} back to the previous {view.nouns.server}."
         ),
-        "splits_per_day": tables.whole("Splits a day"),
-        "unowned_s_per_day": tables.seconds(
-            "Unassigned a day", f"{view.nouns.subject.capitalize()} without an owner, summed."
-        ),
-        "runs": tables.whole("Runs"),
         "problem": tables.words("Reason"),
     }
     if rows["problem"].isna().all():
@@ -178,6 +166,7 @@ def draw_ranking(view: BacktestView) -> None:
         missing="",
     )
     tables.downloads(rows, cluster=view.cluster, what="backtest", moment=services.now())
+    st.caption("The download also has ranges over the seeds, moved traffic, splits and runs.")
 
 
 def _toggle_own(picked: list[str], whole: Mapping[str, str], short: str) -> None:
@@ -327,7 +316,7 @@ def draw_change(page: FleetContext, system: BacktestPages, view: BacktestView) -
         st.button(
             "Preview plan",
             icon=":material/preview:",
-            type="primary",
+            type="secondary" if restart else "primary",
             key="_preview_plan",
             help="No setting changes until you apply the plan.",
             on_click=_open_plan,

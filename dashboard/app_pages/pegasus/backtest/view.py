@@ -30,7 +30,6 @@ class PegasusBacktest:
 
     grid: GridSystem = model.GRID
     values_label = "Switches"
-    target_caption = "Role changes copy no data; only the balance matters."
 
     def subjects(self, page: PegasusPage | None) -> int:
         """Return the number of partitions of the cluster."""

@@ -83,6 +83,8 @@ def _topic(subject: Subject) -> str:
         help="Any name; the topic does not have to exist.",
     )
     topic = str(chosen or assumed).strip()
+    if topic == assumed:
+        st.caption("Example name. Type a topic, or fetch the topics of the namespace.")
     try:
         return str(parse_topic_name(topic))
     except InputError:

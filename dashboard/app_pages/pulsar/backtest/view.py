@@ -42,7 +42,6 @@ class PulsarBacktest:
 
     grid: GridSystem = model.GRID
     values_label = "Settings"
-    target_caption = "10 unloads a day is what one large Pulsar operator reports as its goal."
 
     def subjects(self, page: PulsarPage | None) -> int:
         """Return the number of bundles of the cluster."""

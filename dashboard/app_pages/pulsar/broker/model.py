@@ -170,7 +170,7 @@ def _sum(table: pa.Table, name: str) -> float:
 
 def usage_lines(history: BrokerLoadHistory, broker: str) -> list[LineSeries]:
     """Return the lines of the chart: this broker, and the mean of all."""
-    return [LineSeries(broker, history.usage), LineSeries("fleet mean", history.mean_usage)]
+    return [LineSeries(broker, history.usage), LineSeries("cluster mean", history.mean_usage)]
 
 
 def usage_table(history: BrokerLoadHistory) -> pd.DataFrame:
@@ -374,6 +374,23 @@ def own_settings(settings: EffectiveSettings, broker: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["setting", "here", "elsewhere"])
 
 
+def brokers_table(measures: Measures) -> pd.DataFrame:
+    """Return a row per broker, the one with most traffic first."""
+    traffic, usage, counts = measures.throughput, measures.usage, measures.bundle_count
+    unknown = sorted(set(range(len(traffic.brokers))).difference(traffic.ranked))
+    rows = [
+        {
+            "broker": traffic.brokers[row],
+            "traffic": float(traffic.values[row]) / 1e6,
+            "deviation": format_deviation(float(traffic.deviations[row])),
+            "usage": float(usage.values[row]) * 100,
+            "bundles": float(counts.values[row]),
+        }
+        for row in (*traffic.ranked, *unknown)
+    ]
+    return pd.DataFrame(rows)
+
+
 def bundles_of(bundles: pa.Table, broker: str) -> pa.Table:
     """Return the bundles that the broker owns, the one with most traffic first."""
     mine = bundles.filter(pc.fill_null(pc.equal(bundles["owner"], broker), False))  # noqa: FBT003  # Arrow's signature
@@ -428,7 +445,7 @@ def describe_chart(
     """Return the description of the chart, in one sentence."""
     return (
         f"Usage of {broker}, {span}: {format_ratio(measures.usage.value_of(broker))} now, "
-        f"limited by {resource_name(limiting)}; the fleet's mean is "
+        f"limited by {resource_name(limiting)}; the cluster's mean is "
         f"{format_ratio(measures.usage.mean)}, the overload limit {format_ratio(limit)}."
     )
 

@@ -1,4 +1,4 @@
-"""One broker: its load over time against the limit and the fleet, its bundles, why it sheds."""
+"""One broker: its load over time against the limit and the cluster, its bundles, why it sheds."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
     )
     actions = st.container(horizontal=True, horizontal_alignment="right")
 if broker is None:
-    words.answer("Select a broker.")
+    view.draw_brokers(measures)
     st.stop()
 row = model.row_number(snapshot, broker)
 assert row is not None  # noqa: S101  # the chooser offers the snapshot's own names

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from core.pulsar.measures import Measures
     from core.snapshot.store import CachedSnapshot
     from dashboard.components.pulsar.page import PulsarPage
     from dashboard.presenters.moves import ObservedMove
@@ -33,6 +34,27 @@ _MAX_DETAILED: Final = 40
 
 _TREND_POINTS: Final = 12
 _IN_SIGHT: Final = 12
+_MAX_LISTED: Final = 16
+
+
+def draw_brokers(measures: Measures) -> None:
+    """Draw the brokers, the one with most traffic first; a click opens one."""
+    words.section("Brokers by traffic", "Click one to open it.")
+    rows = model.brokers_table(measures)
+    tables.table(
+        rows,
+        {
+            "broker": tables.opener("Broker", "_broker_listed", frame.broker_link, width_px=260),
+            "traffic": tables.megabytes("Traffic"),
+            "deviation": st.column_config.TextColumn("Deviation vs. mean", alignment="right"),
+            "usage": tables.share("Usage"),
+            "bundles": tables.whole("Bundles"),
+        },
+        key="brokers_to_open",
+        alt="Brokers by traffic; click a broker to open it",
+        height=tables.height_within(len(rows), _MAX_LISTED),
+        missing="unknown",
+    )
 
 
 def bundles_tab(
@@ -163,11 +185,11 @@ def events_tab(
         {
             "at": st.column_config.DatetimeColumn("UTC", format="YYYY-MM-DD HH:mm:ss"),
             "usage": tables.percent("Usage"),
-            "mean": tables.percent("Fleet mean"),
+            "mean": tables.percent("Cluster mean"),
             "traffic": tables.megabytes("Traffic"),
         },
         key="broker_usage_table",
-        alt=f"Usage of {broker} and the fleet's mean over time",
+        alt=f"Usage of {broker} and the cluster's mean over time",
         height=tables.height_of(min(len(usage), _IN_SIGHT)),
     )
 

@@ -43,6 +43,21 @@ def find_row(bundles: pa.Table, name: str) -> Row | None:
     return None if row < 0 else dict(bundles.slice(row, 1).to_pylist()[0])
 
 
+def hottest_table(bundles: pa.Table, names: Sequence[str]) -> pd.DataFrame:
+    """Return a row for each of some bundles, in their order.
+
+    Args:
+        bundles: With the traffic of each.
+        names: Of them.
+    """
+    rows = [find_row(bundles, name) or {} for name in names]
+    found = pd.DataFrame(rows, columns=["bundle", "throughput", "msg_rate", "topic_count", "owner"])
+    return found.assign(
+        throughput=found["throughput"].astype(float) / 1e6,
+        owner=found["owner"].fillna("unassigned"),
+    )
+
+
 def bundles_in(bundles: pa.Table, namespace: str) -> list[str]:
     """Return the names of the bundles of a namespace."""
     same = bundles.filter(pc.equal(bundles["namespace"], namespace))
@@ -120,7 +135,7 @@ def key_figures(
         KeyFigure(
             label="Traffic",
             value=format_bytes_per_s(throughput),
-            note=f"{format_ratio(share)} of the fleet",
+            note=f"{format_ratio(share)} of the cluster",
             status="warning" if is_too_hot else "",
             trend=trend,
             help="In plus out, from the last load report.",

@@ -64,7 +64,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
     )
     actions = st.container(horizontal=True, horizontal_alignment="right")
 if not name:
-    words.answer("Enter a bundle, or open one from the Bundles page.")
+    view.draw_hottest(reading.movable, reading.hottest)
     st.stop()
 row = model.find_row(reading.bundles, name.strip())
 if row is None:

@@ -10,7 +10,7 @@ import streamlit as st
 from core.errors import InputError, RemoteError
 from dashboard import services, state
 from dashboard.app_pages.pulsar.bundle import model
-from dashboard.components import tables, words
+from dashboard.components import frame, tables, words
 from dashboard.components.activity import past_of
 from dashboard.presenters.moves import moves_frame, moves_sentence
 from dashboard.presenters.pulsar.topics import read_words, web_addresses_of
@@ -19,12 +19,40 @@ from dashboard.services import pulsar
 if TYPE_CHECKING:
     from datetime import datetime
 
+    import pyarrow as pa
+
     from dashboard.app_pages.pulsar.bundle.model import Row
     from dashboard.charts.lines import LineSeries
     from dashboard.components.pulsar.page import PulsarPage
     from dashboard.presenters.moves import ObservedMove
 
 _IN_SIGHT: Final = 12
+_MAX_LISTED: Final = 16
+
+
+def draw_hottest(bundles: pa.Table, hottest: Sequence[str]) -> None:
+    """Draw the bundles with most traffic; a click opens one.
+
+    Args:
+        bundles: Of the cluster.
+        hottest: Names of bundles, the one with most traffic first.
+    """
+    rows = model.hottest_table(bundles, hottest[:_MAX_LISTED])
+    words.section("Hottest bundles", f"Top {len(rows):,} by traffic; click one to open it.")
+    tables.table(
+        rows,
+        {
+            "bundle": tables.opener("Bundle", "_bundle_listed", frame.bundle_link, width_px=360),
+            "throughput": tables.megabytes("Traffic"),
+            "msg_rate": tables.rate("Message rate"),
+            "topic_count": tables.whole("Topics"),
+            "owner": tables.words("Broker"),
+        },
+        key="bundles_to_open",
+        alt="Bundles with most traffic; click a bundle to open it",
+        height=tables.height_of(max(len(rows), 1)),
+        missing="unknown",
+    )
 
 
 def split_link(bundle: str) -> None:

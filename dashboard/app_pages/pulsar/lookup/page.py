@@ -84,6 +84,31 @@ def draw_namespaces() -> None:
     )
 
 
+def choose_bundle(bundle: str) -> None:
+    """Show the placement of a bundle; for callbacks."""
+    st.session_state[state.PLACE] = bundle
+
+
+def draw_examples() -> None:
+    """Draw what the fields take, each with an example of this cluster."""
+    examples = [
+        ("Topic", choose_topic, reading.snapshot.topics["topic"].slice(0, 1).to_pylist()),
+        ("Namespace", choose_topic, [f"{name}/" for name in reading.namespaces[:1]]),
+        ("Bundle", choose_bundle, reading.hottest[:1]),
+    ]
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.caption("Examples:", width="content")
+        for kind, choose, names_of_kind in examples:
+            for name in names_of_kind:
+                st.button(
+                    words.plain(f"{kind} {name}"),
+                    key=f"_example_{kind}",
+                    on_click=choose,
+                    args=(name,),
+                )
+        st.caption("Results are from the snapshot; no bundle is assigned.", width="content")
+
+
 def draw_placement(bundle: str) -> None:
     """Draw the predicted placement of a bundle."""
     try:
@@ -138,7 +163,7 @@ elif found is None:
         words.answer(
             "Enter a topic to show its bundle and owner, or a bundle to show its placement."
         )
-        st.caption("Results are from the snapshot; no bundle is assigned.")
+        draw_examples()
         draw_namespaces()
     if bundle:
         draw_placement(bundle)

@@ -15,6 +15,7 @@ from core.pulsar.leaders import LeaderHistory
 from core.pulsar.measures import BundleCounts
 from core.pulsar.owner_sessions import session_words
 from core.pulsar.owners import (
+    HELD,
     STATES,
     UNKNOWN,
     UNUSED,
@@ -43,9 +44,14 @@ _MB: Final = 1e6
 _MARKS: Final = dict.fromkeys(WRONG, "✖") | {UNKNOWN: "?", UNUSED: "○"}
 
 
+def label_of(state: str) -> str:
+    """Return a state as people read it: a held bundle is assigned, as on the other pages."""
+    return "assigned" if state == HELD else state
+
+
 def marked(state: str) -> str:
     """Return a state with its mark: never shown by colour alone."""
-    return f"{_MARKS.get(state, '●')} {state}"
+    return f"{_MARKS.get(state, '●')} {label_of(state)}"
 
 
 def key_figures(

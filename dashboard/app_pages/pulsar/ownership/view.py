@@ -38,6 +38,7 @@ def bundles(page: PulsarPage) -> None:
             "State",
             options,
             index=options.index(model.first_choice(found)),
+            format_func=model.label_of,
             key=state.STATE,
             bind="query-params",
             width=260,

@@ -85,7 +85,7 @@ def key_figures(
         ),
         KeyFigure(
             label="Shedding strategy",
-            value=strategy.removesuffix("Shedder") or UNKNOWN,
+            value=strategy or UNKNOWN,
             note="active" if off is None else "shedding off",
             status="" if off is None else "warning",
             help="" if off is None else f"{off} is false.",
