@@ -225,7 +225,7 @@ SECTIONS: Final[Mapping[str, tuple[PageEntry, ...]]] = {
             "jobs",
             "Jobs",
             "pending_actions",
-            "Background computations over whole fleets.",
+            "Background computations over one or all clusters.",
             parent="activity",
         ),
         PageEntry("run", "Run", parent="activity"),

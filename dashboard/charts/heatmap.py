@@ -157,7 +157,7 @@ def _add_mean(figure: go.Figure, data: HeatmapData, moments: Floats, scale: Scal
             mode="lines" if moments.size > 1 else "markers",
             line={"width": 2, "color": ACCENT},
             name="mean",
-            hovertemplate="%{x|%H:%M:%S}<br>" + scale.hover("y") + "<extra>fleet mean</extra>",
+            hovertemplate="%{x|%H:%M:%S}<br>" + scale.hover("y") + "<extra>cluster mean</extra>",
         ),
         row=1,
         col=1,

@@ -34,7 +34,7 @@ class SandboxRequest(Request, frozen=True, kw_only=True):
     """Start a local fleet: a real ZooKeeper and simulated brokers."""
 
     brokers: Annotated[int, param("Simulated brokers", ge=1, le=1_000)] = 12
-    bundles: Annotated[int, param("Bundles of the simulated fleet", ge=1, le=1_000_000)] = 600
+    bundles: Annotated[int, param("Bundles of the simulated cluster", ge=1, le=1_000_000)] = 600
     seed: Annotated[int, param("Seed of all random draws")] = 7
     minute_s: Annotated[
         float, param("Length of a leader minute (s)", metavar="SECONDS", ge=0.5, le=60)

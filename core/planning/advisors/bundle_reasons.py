@@ -334,7 +334,7 @@ def _znodes(bundles: int) -> BundleReason:
         name="znodes",
         bound="cost",
         bundles=None,
-        formula=f"2 x {bundles} = {2 * bundles:,}",
+        formula=f"2 \u00d7 {bundles} = {2 * bundles:,}",
         why="With the modular manager each owned bundle has an ephemeral znode of "
         "its owner and one with its averages, which the leader rewrites "
         "periodically; the extensible manager keeps both in topics.",

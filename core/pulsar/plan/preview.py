@@ -54,7 +54,7 @@ QUANTITIES: Final[dict[str, tuple[str, ...]]] = {
 _SHARED_NOTE: Final = (
     "Usage after is an estimate: a bundle is assumed to use its share of "
     "the broker's throughput per direction, and CPU and direct memory in "
-    "proportion to traffic (fleet average); the destination's own limits "
+    "proportion to traffic (cluster average); the destination's own limits "
     "then give its percentage."
 )
 _PARTS_NOTE: Final = (

@@ -80,7 +80,7 @@ def mixed_versions(context: HealthContext) -> Iterator[Finding]:
     """Brokers of several releases: normal during an upgrade only."""
     counts = _counts(context, "version")
     if len(counts) > 1:
-        text = ", ".join(f"{count} x {name}" for name, count in counts.most_common())
+        text = ", ".join(f"{count} \u00d7 {name}" for name, count in counts.most_common())
         yield Finding(
             code="mixed_versions",
             title="Brokers run different versions",
@@ -100,7 +100,7 @@ def mixed_load_managers(context: HealthContext) -> Iterator[Finding]:
     counts = _counts(context, "load_manager")
     if len(counts) > 1:
         short = {name.rpartition(".")[2]: count for name, count in counts.items()}
-        text = ", ".join(f"{count} x {name}" for name, count in short.items())
+        text = ", ".join(f"{count} \u00d7 {name}" for name, count in short.items())
         yield Finding(
             code="mixed_load_managers",
             title="Brokers run different load managers",

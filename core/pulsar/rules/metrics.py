@@ -221,8 +221,8 @@ def slow_writes(context: HealthContext) -> Iterator[Finding]:
             context,
             row,
             "slow_writes",
-            f"The writes of {{broker}} have a p99 of {format_ms(float(p99[row]))}; the fleet's "
-            f"median is {format_ms(median)}. It {why}.",
+            f"The writes of {{broker}} have a p99 of {format_ms(float(p99[row]))}; the "
+            f"cluster's median is {format_ms(median)}. It {why}.",
             {
                 "write_p99_ms": float(p99[row]),
                 "median_p99_ms": median,

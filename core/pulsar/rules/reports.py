@@ -16,7 +16,7 @@ from core.pulsar.rules.context import HealthContext
 from core.units import KBIT_BYTES, format_bytes_per_s, format_ratio
 
 NIC_OUTLIER_FACTOR: Final = 4.0
-"""A network limit this many times above or below the fleet's median is worth a word."""
+"""A network limit this many times above or below the cluster's median is worth a word."""
 
 _NIC: Final = "loadBalancerOverrideBrokerNicSpeedGbps"
 
@@ -72,7 +72,7 @@ def nic_suspicious(context: HealthContext) -> Iterator[Finding]:
             why = (
                 f"{what} {share} of it"
                 if over[row]
-                else f"the fleet's median is {format_bytes_per_s(median * KBIT_BYTES)}"
+                else f"the cluster's median is {format_bytes_per_s(median * KBIT_BYTES)}"
             )
             yield Finding(
                 code="nic_limit_suspicious",

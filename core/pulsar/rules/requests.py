@@ -91,7 +91,7 @@ def slow_requests(context: HealthContext) -> Iterator[Finding]:
                 row,
                 wait.code,
                 f"The {wait.what} at {{broker}} have a p99 of {format_ms(float(p99[row]))}; "
-                f"the fleet's median is {format_ms(median)}.",
+                f"the cluster's median is {format_ms(median)}.",
                 {
                     "p99_ms": float(p99[row]),
                     "median_p99_ms": median,

@@ -117,7 +117,7 @@ BUNDLES: Final = (
         label="Max deviation (%)",
         value=20.0,
         step=5.0,
-        help="Tolerated deviation above the mean; large fleets use 20%.",
+        help="Tolerated deviation above the mean; large clusters use 20%.",
     ),
     of_setting("loadBalancerNamespaceMaximumBundles", step=16, about="Limit of automatic splits."),
 )

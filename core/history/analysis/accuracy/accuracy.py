@@ -318,7 +318,7 @@ def _not_judged(window: _Window, runs: Sequence[tuple[int, int]]) -> str:
     if first["label"] == "failure":
         return f"the shadow balancer could not decide: {first['sentence']}"
     if not first["is_switched_on"]:
-        return "the cluster's load balancing was disabled at the time of the prediction."
+        return "load shedding was off at the time of the prediction."
     if any(start <= window.end and end > window.start for start, end in runs):
         return "a Trimtab run was active."
     return ""

@@ -244,7 +244,7 @@ def target_deviation(case: Case) -> Iterator[Finding]:
             severity="warning",
             keys=(_TARGET_STD,),
             sentence=f"{_TARGET_STD} is {target:g}.",
-            consequence="No fleet is that even: TransferShedder moves bundles in every round.",
+            consequence="No cluster is that even: TransferShedder moves bundles in every round.",
             hint="The upstream default is 0.25.",
             fix=Fix(wanted={_TARGET_STD: case.default(_TARGET_STD)}),
         )

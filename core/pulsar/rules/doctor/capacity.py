@@ -110,7 +110,7 @@ def odd_network_limit(context: HealthContext) -> Iterator[Finding]:
                 "placed on it."
                 if looks_busy
                 else "Its usage is underestimated: bundles are sent to it until its card is full.",
-                hint=_CARD + (" The value is the fleet's median." if trusted else ""),
+                hint=_CARD + (" The value is the cluster's median." if trusted else ""),
                 fix=Fix(
                     lines=(f"{NIC_SPEED}={median / _GBPS_KBIT:g}" if trusted else _ANY_SPEED,),
                     restart=True,
@@ -226,7 +226,7 @@ def unequal(context: HealthContext) -> Iterator[Finding]:
         span = sorted({float(value) for value in limits[known]})
         yield Finding(
             code="limits_differ",
-            title="Resource limit differs from the fleet",
+            title="Resource limit differs from other brokers",
             measured=Quantity(words(span[0])),
             limit=Quantity(words(median)),
             area="capacity",
@@ -234,7 +234,7 @@ def unequal(context: HealthContext) -> Iterator[Finding]:
             subject_kind="cluster" if len(named) > 1 else "broker",
             subject="" if len(named) > 1 else named[0],
             servers=named,
-            sentence=f"Limit for {label} other than the fleet's median of {words(median)} on "
+            sentence=f"Limit for {label} other than the cluster's median of {words(median)} on "
             f"{some(named)}; range: {words(span[0])} to {words(span[-1])}.",
             consequence=f"Based on messages, not capacity: {' and '.join(by_amount)}. Smaller "
             "brokers get as much load as larger ones."

@@ -179,7 +179,7 @@ def band_above_overload(context: HealthContext) -> Iterator[Finding]:
         f"{format_ratio(mean)}, at {format_ratio(mean + band)}; a broker counts "
         f"as overloaded from {format_ratio(limit)} on.",
         consequence="A broker may be overloaded without being shed.",
-        hint="Narrow the band; if the whole fleet is that full, add brokers: "
+        hint="Narrow the band; if the whole cluster is that full, add brokers: "
         "shedding cannot help then.",
         evidence={"mean_ratio": mean, "band_ratio": band, "limit_ratio": limit},
     )

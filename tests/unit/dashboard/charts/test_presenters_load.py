@@ -386,7 +386,7 @@ def test_bundle_is_named_with_its_owner_and_its_figures():
     )
     figures = {one.label: one for one in found}
     assert figures["Traffic"].status == "warning"
-    assert "of the fleet" in figures["Traffic"].note
+    assert "of the cluster" in figures["Traffic"].note
     assert (figures["If unloaded"].value, figures["If unloaded"].note) == ("50%", "to b:8080")
     given = bundle.key_figures(row, None, 1.0, [], [], ("b:8080", 0.5), ["b:8080"], span=HOURS)
     assert given[-1].note == "to b:8080, drained"

@@ -229,7 +229,7 @@ CASES: dict[str, tuple[str, Callable[[PulsarSnapshot], PulsarSnapshot], str]] = 
     "nic_limit_suspicious": (
         "warning",
         lambda s: edited(s, "brokers", {B0: {"bandwidth_in_limit": 100_000.0}}),
-        "the fleet's median is 250 MB/s",
+        "the cluster's median is 250 MB/s",
     ),
     "no_leader": (
         "warning",
@@ -244,12 +244,12 @@ CASES: dict[str, tuple[str, Callable[[PulsarSnapshot], PulsarSnapshot], str]] = 
     "mixed_versions": (
         "info",
         lambda s: edited(s, "brokers", {B0: {"version": "4.0.8"}}),
-        "2 versions: 3 x 4.2.4, 1 x 4.0.8",
+        "2 versions: 3 \u00d7 4.2.4, 1 \u00d7 4.0.8",
     ),
     "mixed_load_managers": (
         "warning",
         lambda s: edited(s, "brokers", {B0: {"load_manager": "x.ExtensibleLoadManagerImpl"}}),
-        "1 x ExtensibleLoadManagerImpl",
+        "1 \u00d7 ExtensibleLoadManagerImpl",
     ),
     "load_manager_unsupported": (
         "unknown",
