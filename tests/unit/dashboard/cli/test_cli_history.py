@@ -87,7 +87,7 @@ def test_agreement_is_told(site: Path, capsys) -> None:
     assert found["strategy"] == "ThresholdShedder"
     assert sum(found["counts"].values()) == len(found["rounds"]) == 4
     assert run(["history", "agreement", "fleet"]) == 0
-    assert "disabled" in capsys.readouterr().out
+    assert "shedding was off" in capsys.readouterr().out
 
 
 def test_agreement_is_predicted_again_from_the_record(site: Path, capsys) -> None:
