@@ -421,7 +421,7 @@ OF_PULSAR: dict[str, dict[str, Callable[[Pulsar], Any]]] = {
             "±" + optimize(one.snapshot, OptimizeRequest()).goal.partition("within ")[2].split()[0]
         ),
         "alert": lambda one: next(
-            ("±" + said.rpartition("target: ")[2].rstrip(".") for said in one.alert("uneven")),
+            (said.rpartition("target ")[2].rstrip(".") for said in one.alert("uneven")),
             format_band(one.measures.target.bound),
         ),
     },
@@ -557,7 +557,7 @@ OF_PEGASUS: dict[str, dict[str, Callable[[Pegasus], Any]]] = {
             format_band(one.facts.target_ratio),
         ),
         "alert": lambda one: next(
-            ("±" + said.rpartition("target: ")[2].rstrip(".") for said in one.alert("uneven")),
+            (said.rpartition("target ")[2].rstrip(".") for said in one.alert("uneven")),
             format_band(one.facts.target_ratio),
         ),
     },
