@@ -14,7 +14,7 @@ from core.errors import SnapshotError
 from core.history.analysis.accuracy.accuracy import Agreement, agreement
 from core.history.queries.compared import LoadComparison, Shift, compare
 from core.history.queries.events import EventQueries
-from core.history.queries.load import DAY_MS, LoadRequest, LoadSeries, load_over
+from core.history.queries.load import LoadRequest, LoadSeries, load_over
 from core.history.queries.query import (
     Evenness,
     Grid,
@@ -24,6 +24,7 @@ from core.history.queries.query import (
     step_of,
 )
 from core.history.queries.sql import HistoryReader, Period, is_local, local_paths
+from core.history.store.layout import DAY_MS
 from core.history.store.reading import TimeRange
 from core.snapshot.clock import is_ahead
 from core.snapshot.store import CachedSnapshot

@@ -13,6 +13,7 @@ from history_rows import CLUSTER, recorded, store_in
 from history_worlds import pulsar_minutes
 from tier_rows import after, check_hours, whole
 
+from core.history.store.layout import DAY_MS
 from core.history.store.reading import TimeRange
 from core.history.store.writer import Recorder
 from core.history.tiers import pipeline
@@ -50,7 +51,7 @@ def test_killed_pipelines_leave_the_hours_of_their_minutes(kills, tmp_path) -> N
     rng = np.random.default_rng(kills)
     snapshots = pulsar_minutes(3, 24 + kills, every_s=900.0)
     late = set(rng.permutation(len(snapshots))[:kills].tolist())
-    store, now_ms = store_in(tmp_path), after(snapshots)
+    store, now_ms = store_in(tmp_path), after(snapshots) + 15 * DAY_MS  # the month is merged, too
     recorded(store, [one for place, one in enumerate(snapshots) if place not in late])
     pipelines = [RollingPipeline(tmp_path, now_ms) for _ in range(2)]
     within = 0

@@ -11,18 +11,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from core.history.store.layout import HOUR_MS
+from core.history.store.layout import DAY_MS, HOUR_MS
 from core.history.store.store import HistoryStore
-from core.history.store.tables import Tables, booked
+from core.history.store.tables import Tables
 from core.history.tiers.local import ordered, tier_columns
 from core.history.tiers.model import BIN_BITS, CLUSTER_KIND
+from core.history.tiers.partitions import tier_booked
 from core.history.tiers.registry import DAYS, HOURS, tier_tables
 from core.snapshot.record import Kind
 from core.units import datetime_to_ms
 
 Floats = NDArray[np.float64]
 
-DAY_MS: Final = 24 * HOUR_MS
 CLUSTER: Final = "prod"
 _DAYS_A_COMMIT: Final = 30
 END: Final = datetime(2026, 11, 23, tzinfo=UTC)
@@ -118,7 +118,7 @@ def _commit(tiers: Tables, cluster: str, pending: dict[str, list[pa.Table]]) -> 
     for kind in (HOURS, DAYS):
         if pending[kind.name]:
             rows = pa.concat_tables(pending[kind.name])
-            tiers.append(kind, booked(kind, cluster, rows, segment=None))
+            tiers.append(kind, tier_booked(kind, cluster, rows))
             pending[kind.name] = []
 
 

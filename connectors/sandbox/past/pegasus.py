@@ -26,12 +26,11 @@ from connectors.sandbox.past.columns import (
 )
 from connectors.sandbox.pegasus.cluster import rhythms
 from connectors.sandbox.pegasus.options import PegasusOptions
+from core.history.store.layout import DAY_MS, HOUR_MS
 from core.pegasus.levels import FunctionLevel
 from core.snapshot.pegasus import PegasusSnapshot
 from core.units import ms_to_datetime
 
-_HOUR_MS: Final = 3_600_000
-_DAY_MS: Final = 24 * _HOUR_MS
 _OUTAGE_HOUR: Final = -11.0
 _OUTAGE_STEPS: Final = 3
 _LIVELY_HOUR: Final = -10.0
@@ -84,7 +83,7 @@ class PegasusPast:
 
     def _step(self, hours: float, moment_ms: int) -> int:
         """Return the number of steps after an hour of the story."""
-        return (moment_ms - self._end_ms - round(hours * _HOUR_MS)) // STEP_MS
+        return (moment_ms - self._end_ms - round(hours * HOUR_MS)) // STEP_MS
 
     # -- snapshots ------------------------------------------------------------------------------
 
@@ -102,7 +101,7 @@ class PegasusPast:
         is_away = 0 <= self._step(_OUTAGE_HOUR, moment_ms) < _OUTAGE_STEPS
         primary, secondaries = self._roles(moment_ms, is_away=is_away)
         share = _of_rows(table_share, self._app)
-        size = 1 - _GROWTH * (self._end_ms - moment_ms) / _DAY_MS
+        size = 1 - _GROWTH * (self._end_ms - moment_ms) / DAY_MS
         tables = dict(first.tables)
         tables["partitions"] = with_columns(
             first.tables["partitions"],
@@ -194,10 +193,10 @@ class PegasusPast:
         factor = np.divide(load, now, out=np.ones(count), where=now > 0)
         led = np.bincount(primary[primary >= 0], minlength=count)
         followed = np.bincount(secondaries[secondaries >= 0], minlength=count)
-        started = np.full(count, self._end_ms - 9 * _DAY_MS)
+        started = np.full(count, self._end_ms - 9 * DAY_MS)
         if self._step(_OUTAGE_HOUR, moment_ms) >= _OUTAGE_STEPS:
             started[self._away] = (
-                self._end_ms + round(_OUTAGE_HOUR * _HOUR_MS) + _OUTAGE_STEPS * STEP_MS
+                self._end_ms + round(_OUTAGE_HOUR * HOUR_MS) + _OUTAGE_STEPS * STEP_MS
             )
         table = with_columns(
             scaled(

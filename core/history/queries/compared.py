@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from core.history.queries.load import DAY_MS, LoadRequest, LoadSeries, load_over
-from core.history.store.layout import HistoryError
+from core.history.queries.load import LoadRequest, LoadSeries, load_over
+from core.history.store.layout import DAY_MS, HistoryError
 from core.history.store.reading import TimeRange
 from core.snapshot.record import TAKEN_AT
 

@@ -15,10 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from core.history.queries.load import DAY_MS
 from core.history.queries.slopes import Slopes, medians, slopes_of
 from core.history.queries.tier_reader import TierReader
-from core.history.store.layout import HistoryError, quoted
+from core.history.store.layout import DAY_MS, HistoryError, quoted
 from core.history.store.reading import TimeRange
 from core.history.tiers.model import CLUSTER_KIND, SystemTiers
 from core.history.tiers.registry import DAYS, SYSTEM_TIERS

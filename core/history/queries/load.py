@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from core.errors import UnknownNameError
 from core.history.analysis.trends.registry import SUBJECT_OF_KIND
 from core.history.queries.tier_reader import TierReader
-from core.history.store.layout import HOUR_MS, HistoryError
+from core.history.store.layout import DAY_MS, HOUR_MS, HistoryError
 from core.history.store.reading import TimeRange
 from core.history.store.reading import minutes as minutes_in
 from core.history.tiers.local import completed, days_here, subject_hours, subject_minutes
@@ -35,7 +35,6 @@ Source = Literal["minutes", "hours", "days"]
 Times = NDArray[np.int64]
 
 MINUTE_MS: Final = 60_000
-DAY_MS: Final = 24 * HOUR_MS
 DAYS_FROM_MS: Final = 60 * DAY_MS
 HOURS_FROM_MS: Final = 2 * DAY_MS
 STEP_MS: Final[dict[Source, int]] = {"minutes": MINUTE_MS, "hours": HOUR_MS, "days": DAY_MS}
@@ -315,15 +314,12 @@ class _Question:
 
     def _tier_rows(self, kind: Kind, span: TimeRange, columns: Sequence[str]) -> pa.Table:
         """Return rows of the object and of the cluster; all columns of the tier, others null."""
-        names = ", ".join(f'"{one}"' for one in columns)
-        found = self._reader.ask(
-            f"SELECT {names} FROM rows WHERE kind = '{CLUSTER_KIND}' "  # noqa: S608  # names of ours
-            "OR (kind = $kind AND subject = $subject) ORDER BY taken_at",
-            kind,
-            span,
-            kind=self._request.kind,
-            subject=self._request.subject,
-        )
+        selected = f"SELECT {', '.join(columns)} FROM rows WHERE"  # noqa: S608  # names of ours
+        sql, given = f"{selected} kind = '{CLUSTER_KIND}'", {}
+        if self._request.kind != CLUSTER_KIND:  # not OR: row groups of neither are passed over
+            sql += f" UNION ALL {selected} kind = $kind AND subject = $subject"
+            given = {"kind": self._request.kind, "subject": self._request.subject}
+        found = self._reader.ask(f"{sql} ORDER BY taken_at", kind, span, **given)
         return completed(kind, pa.table({}) if found is None else found)
 
     def _of_subject(self, rows: pa.Table) -> pa.Table:

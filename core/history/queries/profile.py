@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from core.history.queries.load import DAY_MS, LoadSeries
-from core.history.store.layout import HOUR_MS
+from core.history.queries.load import LoadSeries
+from core.history.store.layout import DAY_MS, HOUR_MS
 from core.snapshot.record import TAKEN_AT
 
 Floats = NDArray[np.float64]

@@ -8,8 +8,9 @@ import pyarrow as pa
 
 from core.history.queries.sql import database, is_local, local_paths
 from core.history.store.layout import HistoryError
-from core.history.store.reading import TimeRange, files, where
+from core.history.store.reading import TimeRange
 from core.history.tiers.local import tier_columns
+from core.history.tiers.partitions import condition, tier_files
 from core.history.tiers.registry import tier_tables
 from core.snapshot.record import Kind
 
@@ -68,13 +69,15 @@ class TierReader:
         connection = database().cursor()
         parameters = dict(values)
         if is_local(self._tiers.uri):
-            found = files(self._tiers, kind, self._cluster, span)
+            found = tier_files(self._tiers, kind, self._cluster, span)
             if not found:
                 return None
             parameters["tier_files"] = local_paths(found)
             rows = f"read_parquet($tier_files, union_by_name={is_united}, hive_partitioning=false)"
         else:
-            table = self._tiers.scan(kind, tier_columns(kind).names, where(self._cluster, span))
+            table = self._tiers.scan(
+                kind, tier_columns(kind).names, condition(kind, self._cluster, span)
+            )
             if not table.num_rows:
                 return None
             connection.register("_tier_rows", table)
@@ -85,6 +88,6 @@ class TierReader:
             if value is not None
         ]
         body = f"SELECT * FROM {rows} WHERE {' AND '.join(bounds) or 'true'}"  # noqa: S608  # numbers of ours
-        answer = connection.sql(f"WITH rows AS ({body}) {sql}", params=parameters)
+        answer = connection.sql(f"WITH rows AS NOT MATERIALIZED ({body}) {sql}", params=parameters)
         result: pa.Table = answer.to_arrow_table()
         return result

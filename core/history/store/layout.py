@@ -25,6 +25,7 @@ from core.snapshot.record import AnyRecord, Kind
 
 SCHEMA_VERSION: Final = 1
 HOUR_MS: Final = 3_600_000
+DAY_MS: Final = 24 * HOUR_MS
 
 
 class HistoryError(SnapshotError):

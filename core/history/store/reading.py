@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from core.errors import InputError
 from core.history.store.changes import KeyedRows, aligned, in_order, latest
 from core.history.store.layout import (
+    DAY_MS,
     HOUR_MS,
     MINUTES,
     HistoryError,
@@ -178,17 +179,19 @@ def is_committed(found: pa.Table, committed: pa.Table) -> Bools:
     return alone | is_there
 
 
-def files(tables: Tables, kind: Kind, cluster: str | None, span: TimeRange) -> list[str]:
+def files(
+    tables: Tables, kind: Kind, cluster: str | None, span: TimeRange, *more: str
+) -> list[str]:
     """Addresses of Parquet files that may hold such rows."""
     table = tables.table(kind.name)
     if table is None:
         return []
-    return sorted(table.file_uris(file_pruning_predicate=where(cluster, span)))
+    return sorted(table.file_uris(file_pruning_predicate=where(cluster, span, *more)))
 
 
 def last_minute(tables: Tables, cluster: str, moment: int) -> dict[str, Any] | None:
     """The newest minute at or before ``moment`` with its manifest; ``None`` if there is none."""
-    for start in (moment - HOUR_MS, moment - 24 * HOUR_MS, None):
+    for start in (moment - HOUR_MS, moment - DAY_MS, None):
         listed = tables.scan(MINUTES, _COMMITTED, where(cluster, TimeRange(start, moment)))
         if listed.num_rows:
             at = pc.max(listed[TAKEN_AT]).as_py()

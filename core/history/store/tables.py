@@ -28,7 +28,7 @@ from core.bounds import MAX_COMMIT_BYTES
 from core.files import make_private, write_whole
 from core.history.store.encoding import writing
 from core.history.store.faults import check_scheme, fault, short
-from core.history.store.layout import SCHEMA_VERSION, HistoryError, Kinds, day_of
+from core.history.store.layout import DAY_MS, SCHEMA_VERSION, HistoryError, Kinds, day_of
 from core.snapshot.record import (
     CLUSTER,
     COPY,
@@ -444,11 +444,11 @@ def booked(kind: Kind, cluster: str, rows: pa.Table, *, segment: int | None) -> 
 
 
 def _days(times: pa.ChunkedArray) -> pa.Array:
-    numbers = times.to_numpy().astype(np.int64) // 86_400_000
+    numbers = times.to_numpy().astype(np.int64) // DAY_MS
     if numbers.size and (numbers == numbers[0]).all():  # those of a minute always
-        return pa.repeat(pa.scalar(day_of(int(numbers[0]) * 86_400_000)), numbers.size)
+        return pa.repeat(pa.scalar(day_of(int(numbers[0]) * DAY_MS)), numbers.size)
     values, where = np.unique(numbers, return_inverse=True)
-    names = pa.array([day_of(int(day) * 86_400_000) for day in values.tolist()], pa.string())
+    names = pa.array([day_of(int(day) * DAY_MS) for day in values.tolist()], pa.string())
     return names.take(pa.array(where.astype(np.int64)))
 
 

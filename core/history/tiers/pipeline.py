@@ -10,7 +10,6 @@ named by the cluster: of two pipelines that commit at once, the second fails and
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -21,12 +20,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from core.history.store.layout import HOUR_MS, MINUTES, HistoryError, day_of
+from core.history.store.layout import DAY_MS, HOUR_MS, MINUTES, HistoryError, day_of
 from core.history.store.reading import TimeRange, where
 from core.history.store.retention import added_files, sizes, tidied
-from core.history.store.tables import ConflictingCommitError, Tables, booked
+from core.history.store.tables import ConflictingCommitError, Tables
 from core.history.tiers.local import days_here, hours_here, ordered, tier_columns
 from core.history.tiers.model import CLUSTER_KIND, SystemTiers
+from core.history.tiers.partitions import (
+    condition,
+    partition_end,
+    partition_start,
+    tier_booked,
+)
 from core.history.tiers.registry import DAYS, FORMAT, HOURS, SYSTEM_TIERS, TIERS, tier_tables
 from core.progress import NoProgress, Progress
 from core.snapshot.record import SEGMENT, TAKEN_AT, Kind
@@ -38,12 +43,14 @@ if TYPE_CHECKING:
 
 HoursEngine = Callable[["HistoryStore", str, SystemTiers, Sequence[int]], pa.Table]
 
-DAY_MS: Final = 24 * HOUR_MS
 CLOSED_AFTER_MS: Final = 300_000
 """An hour is made this long after its end: a slow writer may still be at its last minute."""
 
 SPARK_BYTES: Final = 4 * 1024**3
 """Minutes to read from which Spark is worth its start: an estimate, not measured."""
+
+MERGED_ROWS: Final = 250_000
+"""Rows of a merged file, at most. Of 100 brokers x 10,000 bundles, a month is two files."""
 
 _ATTEMPTS: Final = 5
 
@@ -238,7 +245,7 @@ def is_for_spark(
 def keep_in_order(
     store: HistoryStore, cluster: str, now_ms: int, hours_max_age_days: float
 ) -> list[str]:
-    """Merge the files of closed days, drop old hours, and remove files that were replaced.
+    """Drop old hours, merge the files of closed days and months, and remove replaced files.
 
     Hours are dropped only where the tier of days has exactly them, by revision.
 
@@ -253,31 +260,62 @@ def keep_in_order(
         HistoryError: Something cannot be read or written.
     """
     tiers = tier_tables(store)
+    oldest = int(now_ms - hours_max_age_days * DAY_MS)
+    dropped = _drop_hours(store, tiers, cluster, oldest)
+    for kind in TIERS:
+        _merge(tiers, kind, cluster, now_ms)
+        tidied(tiers, kind)
+    return dropped
+
+
+def _drop_hours(store: HistoryStore, tiers: Tables, cluster: str, oldest: int) -> list[str]:
+    """Drop the hours of whole days before a time; return the days."""
     basis = tiers.fresh(HOURS)
     position = basis.transaction_version(cluster) or 0  # what the tier has seen stays
     made, of_days = _made(tiers, HOURS, cluster, basis), _made(tiers, DAYS, cluster)
-    files = Counter(added_files(tiers, HOURS, cluster)["day"].to_pylist())
-    oldest = int(now_ms - hours_max_age_days * DAY_MS)
     # hours that still have minutes would be made again
     recorded = {one.start for one in _recorded(store, cluster, TimeRange(end=oldest))}
-    dropped = []
-    for day, _ in _days(made):
-        name, end = day_of(day.start), day.start + DAY_MS
-        starts = [start for start in made if day.start <= start < end]
-        is_old = end <= oldest and of_days.get(day.start) == day and recorded.isdisjoint(starts)
-        if not is_old and (files[name] < 2 or end + CLOSED_AFTER_MS > now_ms):
+    dropped: list[str] = []
+    for day, _ in _days({start: one for start, one in made.items() if start < oldest}):
+        starts = [start for start in made if day.start <= start < day.start + DAY_MS]
+        is_old = day.start + DAY_MS <= oldest and of_days.get(day.start) == day
+        if not is_old or not recorded.isdisjoint(starts):
             continue
-        rows = tier_rows(tiers, HOURS, cluster, [] if is_old else starts)
-        whole = _of(cluster, starts)
+        nothing = tier_booked(HOURS, cluster, tier_columns(HOURS).empty_table())
+        whole = _of(HOURS, cluster, starts)
         try:
-            stored = booked(HOURS, cluster, rows, segment=None)
-            tiers.replace(HOURS, stored, whole, basis, only_one=cluster, version=position)
+            tiers.replace(HOURS, nothing, whole, basis, only_one=cluster, version=position)
         except ConflictingCommitError:  # a pipeline is at it: the next turn does it
             break
-        dropped += [name] if is_old else []
-    for kind in TIERS:
-        tidied(tiers, kind)
+        dropped.append(day_of(day.start))
     return dropped
+
+
+def _merge(tiers: Tables, kind: Kind, cluster: str, now_ms: int) -> None:
+    """Merge the files of closed partitions, so that the rows of an object are next to each other.
+
+    A file has :data:`MERGED_ROWS` at most, of periods that follow each other.
+    """
+    basis = tiers.fresh(kind)
+    position = basis.transaction_version(cluster) or 0
+    added = added_files(tiers, kind, cluster)
+    firsts, rows = (pc.fill_null(added[one], 0).to_numpy() for one in ("first", "rows"))
+    made = sorted(_made(tiers, kind, cluster, basis))
+    for first, periods in groupby(made, key=lambda start: partition_start(kind, start)):
+        end = partition_end(kind, first)
+        mine = (firsts >= first) & (firsts < end)
+        starts = list(periods)
+        needed = min(-(-int(rows[mine].sum()) // MERGED_ROWS), len(starts))
+        if int(mine.sum()) <= needed or end + CLOSED_AFTER_MS > now_ms:
+            continue
+        for places in np.array_split(np.arange(len(starts)), needed):
+            some = [starts[place] for place in places.tolist()]
+            merged = tier_booked(kind, cluster, tier_rows(tiers, kind, cluster, some))
+            whole = _of(kind, cluster, some)
+            try:
+                tiers.replace(kind, merged, whole, basis, only_one=cluster, version=position)
+            except ConflictingCommitError:  # a pipeline is at it: the next turn does it
+                return
 
 
 def verify(
@@ -329,12 +367,12 @@ def tier_rows(tiers: Tables, kind: Kind, cluster: str, starts: Sequence[int]) ->
     """Return all rows of some periods, by kind, subject and time."""
     if not starts:
         return tier_columns(kind).empty_table()
-    return ordered(tiers.scan(kind, tier_columns(kind).names, _of(cluster, starts)))
+    return ordered(tiers.scan(kind, tier_columns(kind).names, _of(kind, cluster, starts)))
 
 
-def _of(cluster: str, starts: Sequence[int]) -> str:
+def _of(kind: Kind, cluster: str, starts: Sequence[int]) -> str:
     """SQL of the rows of some periods."""
-    whole = where(cluster, TimeRange(min(starts), max(starts)))
+    whole = condition(kind, cluster, TimeRange(min(starts), max(starts)))
     return f"{whole} AND {TAKEN_AT} IN ({', '.join(str(one) for one in starts)})"
 
 
@@ -466,8 +504,8 @@ def _commit(
     Raises:
         ConflictingCommitError: Another pipeline committed since ``basis``.
     """
-    stamped = booked(kind, cluster, _stamped(rows, periods), segment=None)
-    predicate = _of(cluster, [one.start for one in periods])
+    stamped = tier_booked(kind, cluster, _stamped(rows, periods))
+    predicate = _of(kind, cluster, [one.start for one in periods])
     tiers.replace(kind, stamped, predicate, basis, only_one=cluster, version=version)
     made = len(periods)
     return PipelineResult(

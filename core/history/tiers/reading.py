@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from core.history.store.layout import HOUR_MS, quoted
-from core.history.store.reading import TimeRange, where
+from core.history.store.layout import DAY_MS, HOUR_MS, quoted
+from core.history.store.reading import TimeRange
 from core.history.tiers.local import ordered, tier_columns
 from core.history.tiers.model import CLUSTER_KIND
+from core.history.tiers.partitions import condition
 from core.history.tiers.registry import HOURS, tier_tables
 from core.snapshot.record import CLUSTER, TAKEN_AT, Kind
 
@@ -29,7 +30,7 @@ def tier_clusters(store: HistoryStore) -> set[str]:
 
 def period_ms(kind: Kind) -> int:
     """Return the length of a period of a tier, ms."""
-    return HOUR_MS if kind is HOURS else 24 * HOUR_MS
+    return HOUR_MS if kind is HOURS else DAY_MS
 
 
 def complete_periods(
@@ -55,7 +56,7 @@ def complete_periods(
     starts, counts = np.unique(recorded // size * size, return_counts=True)
     snapshots = dict(zip(starts.tolist(), counts.tolist(), strict=True))
     columns = (TAKEN_AT, "system", "snapshots", "minutes_seen")
-    of_cluster = where(cluster, span, f"kind = '{CLUSTER_KIND}'")
+    of_cluster = condition(kind, cluster, span, f"kind = '{CLUSTER_KIND}'")
     rows = tier_tables(store).scan(kind, columns, of_cluster).to_pylist()
     return {
         row[TAKEN_AT]: (row["system"], row["minutes_seen"], row["snapshots"])
@@ -93,7 +94,7 @@ def tier_loads(
             pa.schema([pa.field(TAKEN_AT, pa.int64()), *kind.columns]).empty_table().select(names)
         )
     span = TimeRange(min(starts), max(starts))
-    of_kind = where(cluster, span, f"kind = '{subject_kind}'")
+    of_kind = condition(kind, cluster, span, f"kind = '{subject_kind}'")
     rows = tier_tables(store).scan(kind, names, of_kind)
     rows = rows.filter(pc.is_in(rows[TAKEN_AT], value_set=pa.array(starts, pa.int64())))
     return rows.sort_by([("subject", "ascending"), (TAKEN_AT, "ascending")])
@@ -116,6 +117,6 @@ def exported(
         HistoryError: The tier cannot be read.
     """
     names = ", ".join(quoted(one) for one in subject_kinds)
-    predicate = where(cluster, span, *([f"kind IN ({names})"] if names else []))
+    predicate = condition(kind, cluster, span, *([f"kind IN ({names})"] if names else []))
     rows = ordered(tier_tables(store).scan(kind, tier_columns(kind).names, predicate))
     return rows.select([name for name in rows.column_names if rows[name].null_count < len(rows)])

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from core.history.store.layout import HOUR_MS
+from core.history.store.layout import DAY_MS, HOUR_MS
 from core.history.tiers.model import (
     BAND,
     BIN_BITS,
@@ -269,7 +269,7 @@ def _counted(count: EventCount) -> str:
 def day_query(subject: TierSubject, dialect: Dialect) -> str:
     """Return the query of a subject's days, over ``tier_hours``: rows of the tier of hours."""
     mine = (
-        f"(SELECT *, taken_at - taken_at % {24 * HOUR_MS} AS starts_at FROM tier_hours "  # noqa: S608  # names of ours
+        f"(SELECT *, taken_at - taken_at % {DAY_MS} AS starts_at FROM tier_hours "  # noqa: S608  # names of ours
         f"WHERE kind = '{subject.kind}')"
     )
     loads = [
@@ -298,9 +298,9 @@ def day_query(subject: TierSubject, dialect: Dialect) -> str:
         for one in subject.counts
     }
     recorded = (
-        f"(SELECT cluster, taken_at - taken_at % {24 * HOUR_MS} AS starts_at, "  # noqa: S608  # names of ours
+        f"(SELECT cluster, taken_at - taken_at % {DAY_MS} AS starts_at, "  # noqa: S608  # names of ours
         "CAST(sum(minutes_seen) AS BIGINT) AS recorded FROM tier_hours "
-        f"WHERE kind = '{CLUSTER_KIND}' GROUP BY cluster, taken_at - taken_at % {24 * HOUR_MS})"
+        f"WHERE kind = '{CLUSTER_KIND}' GROUP BY cluster, taken_at - taken_at % {DAY_MS})"
     )
     return _finished(subject, dialect, partial, bins, counts, recorded, 24 * 60)
 

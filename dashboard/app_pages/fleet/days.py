@@ -14,6 +14,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from core.errors import SnapshotError
+from core.history.store.layout import DAY_MS
 from core.units import ms_to_datetime
 from dashboard.charts.scale import Unit, scale_of
 from dashboard.charts.template import styled
@@ -26,7 +27,6 @@ from dashboard.services.history import history
 if TYPE_CHECKING:
     from dashboard.services import Config
 
-_DAY_MS: Final = 86_400_000
 _REFRESH_S: Final = 300
 _ROW_PX: Final = 26
 _MOST_TICKS: Final = 14
@@ -130,12 +130,12 @@ def grid_of(
         Shapes ``(m,)`` and ``(n, m)``; NaN where a day was not recorded or the value is unknown.
     """
     at = np.asarray(rows["day"].to_numpy(), np.int64)
-    days = np.arange(at.min(), at.max() + 1, _DAY_MS)
+    days = np.arange(at.min(), at.max() + 1, DAY_MS)
     place = {name: row for row, name in enumerate(names)}
     values = np.full((len(names), days.size), np.nan)
     column = rows[measure].cast(pa.float64()).to_numpy(zero_copy_only=False)
     for name, day, value in zip(rows["cluster"].to_pylist(), at.tolist(), column, strict=True):
-        values[place[name], (day - days[0]) // _DAY_MS] = value
+        values[place[name], (day - days[0]) // DAY_MS] = value
     return days, values
 
 

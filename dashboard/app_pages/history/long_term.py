@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from core.history.queries.compared import SHIFT_DAYS, LoadComparison, Shift
 from core.history.queries.load import LoadRequest, LoadSeries, subject_id
 from core.history.queries.profile import Profile, profile_of
+from core.history.store.layout import DAY_MS
 from core.history.store.reading import TimeRange
 from core.history.tiers.model import CLUSTER_KIND
 from core.history.tiers.registry import SYSTEM_TIERS
@@ -144,7 +145,7 @@ def _date_format(span_ms: int) -> str:
 
 
 def _draw_lines(found: LoadSeries, compared: LoadComparison | None) -> None:
-    away = 0 if compared is None else SHIFT_DAYS[compared.shift] * 86_400_000
+    away = 0 if compared is None else SHIFT_DAYS[compared.shift] * DAY_MS
     for one in (one for one in found.measures if one.is_binned):
         at, mean = _on_grid(found, one.name)
         _, top = _on_grid(found, f"{one.name}_max")
@@ -189,7 +190,7 @@ def _draw_profile(history: ClusterHistory, request: LoadRequest) -> None:
         cluster=request.cluster,
         kind=request.kind,
         subject=request.subject,
-        span=TimeRange(end - _PROFILE_DAYS * 86_400_000, end),
+        span=TimeRange(end - _PROFILE_DAYS * DAY_MS, end),
         source="hours",
     )
     series = load_of((history, recent))

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.history.analysis.requests import FlapsRequest
-from core.history.analysis.trends.trends import DAY_MS
+from core.history.store.layout import DAY_MS
 from core.units import format_age, pluralize
 
 Floats = NDArray[np.float64]

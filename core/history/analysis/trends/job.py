@@ -14,8 +14,8 @@ from core.history.analysis.requests import Period, RecordScope, TrendsRequest
 from core.history.analysis.trends.answer import RecordedMinutes, Trends, answer
 from core.history.analysis.trends.registry import TRENDS_OF, subjects_of
 from core.history.analysis.trends.subject import TrendSubject
-from core.history.analysis.trends.trends import DAY_MS, LAST, PERIOD_MS, TRENDS
-from core.history.store.layout import HistoryError
+from core.history.analysis.trends.trends import LAST, PERIOD_MS, TRENDS
+from core.history.store.layout import DAY_MS, HistoryError
 from core.history.store.reading import between
 from core.history.tiers.model import CLUSTER_KIND
 from core.history.tiers.reading import complete_periods, tier_clusters, tier_loads

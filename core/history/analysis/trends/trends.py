@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.history.analysis.requests import Period
+from core.history.store.layout import DAY_MS, HOUR_MS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-PERIOD_MS: Final[dict[str, int]] = {"minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
-DAY_MS: Final = PERIOD_MS["day"]
+PERIOD_MS: Final[dict[str, int]] = {"minute": 60_000, "hour": HOUR_MS, "day": DAY_MS}
 
 FAR_OFF: Final = 0.20
 """Deviation from which a minute counts as uneven: vivo's published target."""
