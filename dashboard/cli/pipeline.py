@@ -33,7 +33,7 @@ from dashboard.cli.progress import STATUS
 
 if TYPE_CHECKING:
     from core.history.store.reading import TimeRange
-    from core.history.tiers.pipeline import HoursEngine
+    from core.history.tiers.local import TierEngine
 
 app = typer.Typer()
 
@@ -180,7 +180,7 @@ def verify(
 def export_(
     cluster: Annotated[str, typer.Argument(metavar="CLUSTER", help="Cluster name in the history.")],
     out: Annotated[Path, typer.Option(help="File to create: NAME.parquet or NAME.csv.")],
-    tier: Annotated[str, typer.Option(help="hours or days.")] = "days",
+    tier: Annotated[str, typer.Option(help="hours, days or profiles (of the last 8 weeks, without a range).")] = "days",
     kinds: Annotated[
         list[str] | None,
         typer.Option("--kind", metavar="KIND", help="Only brokers: broker; default: all."),
@@ -191,7 +191,7 @@ def export_(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Write hours or days of a cluster to a Parquet or CSV file.
+    """Write hours, days or profiles of a cluster to a Parquet or CSV file.
 
     CSV has no histograms.
     """
@@ -299,11 +299,11 @@ def _engine(past: CommandHistory, engine: str | None) -> str:
     return engine or past.config.pipeline.engine
 
 
-def _computed(past: CommandHistory, *, is_on_spark: bool) -> HoursEngine:
+def _computed(past: CommandHistory, *, is_on_spark: bool) -> TierEngine:
     if not is_on_spark:
-        from core.history.tiers.local import hours_here  # noqa: PLC0415  # commands start fast
+        from core.history.tiers.local import IN_PROCESS  # noqa: PLC0415  # commands start fast
 
-        return hours_here
+        return IN_PROCESS
     from core.spark.jobs.tiers import SparkTiers  # noqa: PLC0415  # seconds, only here
 
     return SparkTiers(spark_session(past.config))

@@ -15,6 +15,7 @@ from core.history.analysis.accuracy.accuracy import Agreement, agreement
 from core.history.queries.compared import LoadComparison, Shift, compare
 from core.history.queries.events import EventQueries
 from core.history.queries.load import LoadRequest, LoadSeries, load_over
+from core.history.queries.profile import Profile, weekly_profile
 from core.history.queries.query import (
     Evenness,
     Grid,
@@ -26,6 +27,7 @@ from core.history.queries.query import (
 from core.history.queries.sql import HistoryReader, Period, is_local, local_paths
 from core.history.store.layout import DAY_MS
 from core.history.store.reading import TimeRange
+from core.history.tiers.registry import SYSTEM_TIERS
 from core.snapshot.clock import is_ahead
 from core.snapshot.store import CachedSnapshot
 from core.units import ms_to_datetime
@@ -288,6 +290,17 @@ def _load(key: tuple[ClusterHistory, LoadRequest]) -> LoadSeries:
 
 load_of = cached(_load, max_entries=_MAX_ANSWERS)
 """Load of one object over time, by history and question."""
+
+
+def _profile(key: tuple[ClusterHistory, LoadRequest]) -> Profile | None:
+    history, request = key
+    flow = SYSTEM_TIERS[history.system].flow
+    kind, subject, end = request.kind, request.subject, request.span.end or 0
+    return weekly_profile(history.store, history.cluster, kind, subject, end, flow)
+
+
+profile_of = cached(_profile, max_entries=16)
+"""Weekly profile of the main load of an object, by history and question."""
 
 
 def _compared_load(key: tuple[ClusterHistory, LoadRequest, Shift]) -> LoadComparison:

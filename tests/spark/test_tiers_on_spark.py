@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from history_rows import CLUSTER, recorded, store_in
 from history_worlds import pegasus_minutes, pulsar_minutes
+from tier_year import END, Year, write_year
 
 from core.history.tiers import pipeline
-from core.history.tiers.local import hours_here
+from core.history.tiers.local import hours_here, profiles_here
 from core.history.tiers.registry import DAYS, HOURS, SYSTEM_TIERS, tier_tables
 from core.spark.jobs.tiers import SparkTiers
 from core.units import datetime_to_ms
@@ -24,7 +25,22 @@ def test_hours_of_spark_are_those_of_one_process(spark, tmp_path) -> None:
     here = hours_here(store, CLUSTER, SYSTEM_TIERS["pulsar"], hours)
     assert len(hours) == 3
     assert here.num_rows > 100
-    assert SparkTiers(spark)(store, CLUSTER, SYSTEM_TIERS["pulsar"], hours).equals(here)
+    assert SparkTiers(spark).hours(store, CLUSTER, SYSTEM_TIERS["pulsar"], hours).equals(here)
+
+
+@pytest.mark.slow
+def test_profiles_of_spark_are_those_of_one_process(spark, tmp_path) -> None:
+    store = store_in(tmp_path)
+    year = Year(brokers=2, bundles=4, namespaces=2, days=15, days_of_hours=15)
+    write_year(store, year)
+    end = datetime_to_ms(END)
+    hours = [end - hour * HOUR_MS for hour in range(1, 15 * 24) if hour % 24 < 3]
+    here = profiles_here(store, year.cluster, SYSTEM_TIERS["pulsar"], hours)
+    assert here.num_rows > 100
+    assert set(here["msg_throughput_weeks"].to_pylist()) >= {2}
+    assert (
+        SparkTiers(spark).profiles(store, year.cluster, SYSTEM_TIERS["pulsar"], hours).equals(here)
+    )
 
 
 @pytest.mark.slow

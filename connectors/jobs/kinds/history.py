@@ -19,12 +19,12 @@ from core.history.analysis.trends.job import chosen_clusters, trends_here
 from core.history.store.layout import HistoryError
 from core.history.store.reading import between
 from core.history.tiers import pipeline
-from core.history.tiers.local import hours_here
+from core.history.tiers.local import IN_PROCESS
 from core.units import datetime_to_ms, pluralize
 
 if TYPE_CHECKING:
     from core.history.store.store import HistoryStore
-    from core.history.tiers.pipeline import HoursEngine
+    from core.history.tiers.local import TierEngine
 
 
 _log = logging.getLogger("trimtab.jobs")
@@ -139,7 +139,7 @@ def _pipeline(context: JobContext, job: PipelineJob) -> JobAnswer:
     failures: dict[str, str] = {}
     for name in chosen_clusters(store, job.clusters or ()):
         master = context.config.spark.master
-        computed: HoursEngine = hours_here
+        computed: TierEngine = IN_PROCESS
         if pipeline.is_for_spark(store, name, now_ms, only, engine, master):
             from core.spark.jobs.tiers import SparkTiers  # noqa: PLC0415  # seconds, only here
 

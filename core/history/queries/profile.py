@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from core.history.queries.load import LoadSeries
-from core.history.store.layout import DAY_MS, HOUR_MS
+from core.history.queries.load import LoadRequest, LoadSeries, load_over
+from core.history.queries.tier_reader import TierReader
+from core.history.store.layout import FIRST_MONDAY_MS, HOUR_MS, WEEK_MS
+from core.history.store.reading import TimeRange
+from core.history.tiers.model import PROFILE_WEEKS
+from core.history.tiers.registry import PROFILES
+from core.history.tiers.sql import MIN_WEEKS
 from core.snapshot.record import TAKEN_AT
 
-Floats = NDArray[np.float64]
+if TYPE_CHECKING:
+    from core.history.store.store import HistoryStore
 
-MIN_WEEKS: Final = 2
-"""Hours of the week that were seen less often have no spread."""
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +39,64 @@ class Profile:
     weeks: NDArray[np.int64]
 
 
+def stored_profile(
+    store: HistoryStore, cluster: str, kind: str, subject: str, measure: str
+) -> Profile | None:
+    """Return the profile that the pipeline made; ``None`` if it has none of the object.
+
+    Args:
+        store: The history.
+        cluster: Name of the cluster.
+        kind: Kind of the object.
+        subject: Its name in the tiers.
+        measure: One with percentiles.
+    Raises:
+        HistoryError: The profiles cannot be read.
+    """
+    found = TierReader(store, cluster).ask(
+        f"SELECT weekday, hour, {measure}_level AS level, {measure}_spread AS spread, "  # noqa: S608  # names of ours
+        f"{measure}_weeks AS weeks FROM rows WHERE kind = $kind AND subject = $subject",
+        PROFILES,
+        TimeRange(),
+        kind=kind,
+        subject=subject,
+    )
+    if found is None or not found.num_rows:
+        return None
+    at = tuple(found[name].to_numpy() for name in ("weekday", "hour"))
+    level, spread = np.full((7, 24), np.nan), np.full((7, 24), np.nan)
+    weeks = np.zeros((7, 24), np.int64)
+    for values, name in ((level, "level"), (spread, "spread"), (weeks, "weeks")):
+        values[at] = found[name].to_numpy()
+    return Profile(level, spread, weeks)
+
+
+def weekly_profile(
+    store: HistoryStore, cluster: str, kind: str, subject: str, end_ms: int, measure: str
+) -> Profile | None:
+    """Return the profile of an object: stored, or from the hours where the pipeline made none.
+
+    Args:
+        store: The history.
+        cluster: Name of the cluster.
+        kind: Kind of the object.
+        subject: Its name in the tiers.
+        end_ms: Where the weeks end that are computed.
+        measure: One with percentiles.
+    Returns:
+        ``None`` if no hour of the object is known.
+    Raises:
+        HistoryError: The records cannot be read.
+    """
+    stored = stored_profile(store, cluster, kind, subject, measure)
+    if stored is not None:
+        return stored
+    span = TimeRange(end_ms - PROFILE_WEEKS * WEEK_MS, end_ms)
+    request = LoadRequest(cluster=cluster, kind=kind, subject=subject, span=span, source="hours")
+    series = load_over(store, request)
+    return profile_of(series, measure) if series.rows.num_rows else None
+
+
 def profile_of(series: LoadSeries, measure: str) -> Profile:
     """Return the profile of a measure.
 
@@ -46,7 +109,7 @@ def profile_of(series: LoadSeries, measure: str) -> Profile:
     at = np.asarray(series.rows[TAKEN_AT].to_numpy(), np.int64)
     column = series.rows[measure].cast(pa.float64())
     values = np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
-    place = (at // DAY_MS + 3) % 7 * 24 + at // HOUR_MS % 24  # 1970-01-01 was a Thursday
+    place = (at - FIRST_MONDAY_MS) % WEEK_MS // HOUR_MS
     level, spread = np.full(168, np.nan), np.full(168, np.nan)
     weeks = np.zeros(168, np.int64)
     for one in range(168):

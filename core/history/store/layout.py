@@ -26,6 +26,9 @@ from core.snapshot.record import AnyRecord, Kind
 SCHEMA_VERSION: Final = 1
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
+WEEK_MS: Final = 7 * DAY_MS
+FIRST_MONDAY_MS: Final = 4 * DAY_MS
+"""1970-01-05: the epoch began on a Thursday."""
 
 
 class HistoryError(SnapshotError):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,8 +12,16 @@ import pyarrow.compute as pc
 from core.history.store.layout import EVENTS, HOUR_MS, MINUTES
 from core.history.store.reading import TimeRange, is_committed, where
 from core.history.tiers.model import CLUSTER_KIND, SystemTiers
-from core.history.tiers.registry import DAYS, HOURS
-from core.history.tiers.sql import Dialect, day_query, hour_query, minute_query, views
+from core.history.tiers.partitions import condition_of_hours
+from core.history.tiers.registry import DAYS, HOURS, PROFILES, tier_tables
+from core.history.tiers.sql import (
+    Dialect,
+    day_query,
+    hour_query,
+    minute_query,
+    profile_query,
+    views,
+)
 from core.snapshot.record import CLUSTER, SEGMENT, TAKEN_AT, Kind
 
 if TYPE_CHECKING:
@@ -21,6 +30,8 @@ if TYPE_CHECKING:
     import duckdb
 
     from core.history.store.store import HistoryStore
+
+RowsOfHours = Callable[["HistoryStore", str, SystemTiers, Sequence[int]], pa.Table]
 
 DUCKDB: Final = Dialect(
     quote='"',
@@ -59,6 +70,61 @@ def hours_here(
         at += len(some)
         size = max(1, _READ_AT_ONCE * len(some) // max(read, 1))
     return ordered(pa.concat_tables(parts))
+
+
+def profiles_here(
+    store: HistoryStore, cluster: str, system: SystemTiers, hours: Sequence[int]
+) -> pa.Table:
+    """Return the weekly profiles of some hours of the tier.
+
+    Args:
+        store: The history.
+        cluster: Its name.
+        system: Its system.
+        hours: Starts, ms, of all weeks that count for their hours of the week.
+    Returns:
+        Columns of :data:`core.history.tiers.registry.PROFILES`.
+    Raises:
+        HistoryError: The hours cannot be read.
+    """
+    tiers = tier_tables(store)
+    rows = tiers.scan(HOURS, profile_columns(system), condition_of_hours(cluster, hours))
+    connection = _connected()
+    connection.register("tier_hours", _named(rows, cluster))
+    return _rows(connection, PROFILES, [profile_query(one) for one in system.everything])
+
+
+def profile_columns(system: SystemTiers) -> list[str]:
+    """Return the columns of hours that profiles are made of."""
+    measures = (one.name for subject in system.everything for one in subject.profiled)
+    return [TAKEN_AT, "kind", "subject", *dict.fromkeys(f"{one}_mean" for one in measures)]
+
+
+class TierEngine(Protocol):
+    """What computes the rows of tiers: this process or Spark, with equal results."""
+
+    def hours(
+        self, store: HistoryStore, cluster: str, system: SystemTiers, hours: Sequence[int], /
+    ) -> pa.Table:
+        """Return the rows of some hours, as :func:`hours_here` does."""
+        ...
+
+    def profiles(
+        self, store: HistoryStore, cluster: str, system: SystemTiers, hours: Sequence[int], /
+    ) -> pa.Table:
+        """Return the profiles of some hours, as :func:`profiles_here` does."""
+        ...
+
+
+@dataclass(frozen=True)
+class LocalTiers:
+    """Computes the rows of tiers in this process."""
+
+    hours: RowsOfHours = hours_here
+    profiles: RowsOfHours = profiles_here
+
+
+IN_PROCESS: Final = LocalTiers()
 
 
 def subject_hours(

@@ -113,6 +113,11 @@ class TierSubject:
         """Whether it has a time outside the band."""
         return self.is_server or self.kind == CLUSTER_KIND
 
+    @property
+    def profiled(self) -> tuple[Measure, ...]:
+        """Measures that have a weekly profile."""
+        return tuple(one for one in self.measures if one.is_binned)
+
     def columns_of_tier(self) -> list[pa.Field]:
         """Return the columns of its rows, without the ones that every row has."""
         found = [one for measure in self.measures for one in measure.columns()]
@@ -237,3 +242,26 @@ def tier_kind(name: str, systems: Sequence[SystemTiers]) -> Kind:
             if fields.setdefault(one.name, one).type != one.type:
                 raise AssertionError(one.name)
     return Kind(name, pa.schema(list(fields.values())), key=("kind", "subject"))
+
+
+PROFILE_WEEKS: Final = 8
+"""Weeks before the newest hour that a profile is made of."""
+
+
+def profile_kind(name: str, systems: Sequence[SystemTiers]) -> Kind:
+    """Return weekly profiles as a kind of rows; ``taken_at`` is in the week of 1970-01-05.
+
+    Args:
+        name: Of the tier.
+        systems: Whose measures have profiles.
+    """
+    fields = [
+        *(pa.field(one, pa.string()) for one in ("kind", "subject")),
+        *(pa.field(one, pa.int32()) for one in ("weekday", "hour")),
+    ]
+    subjects = [subject for system in systems for subject in system.everything]
+    for measure in dict.fromkeys(one.name for subject in subjects for one in subject.profiled):
+        fields += [pa.field(f"{measure}_{one}", pa.float64()) for one in ("level", "spread")]
+        fields.append(pa.field(f"{measure}_weeks", pa.int32()))
+    books = [one for one in COMMON if one.name in ("system", "snapshots", "revision")]
+    return Kind(name, pa.schema([*fields, *books]), key=("kind", "subject"))

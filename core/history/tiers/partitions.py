@@ -6,12 +6,13 @@ read them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
 
-from core.history.store.layout import DAY_MS, day_of
+from core.history.store.layout import DAY_MS, FIRST_MONDAY_MS, HOUR_MS, WEEK_MS, day_of, quoted
 from core.history.store.reading import TimeRange, files, where
 from core.history.store.tables import Tables, booked
 from core.history.tiers.registry import DAYS
@@ -31,6 +32,11 @@ def partition_start(kind: Kind, start: int) -> int:
     return int(month.timestamp() * 1000) // DAY_MS * DAY_MS
 
 
+def hour_of_week(start: int) -> int:
+    """Return the hour of the first Monday's week that stands for the weekday and hour of a time."""
+    return (start // HOUR_MS * HOUR_MS - FIRST_MONDAY_MS) % WEEK_MS + FIRST_MONDAY_MS
+
+
 def partition_end(kind: Kind, start: int) -> int:
     """Return the end of a partition, ms, from its start."""
     if kind is not DAYS:
@@ -47,6 +53,14 @@ def condition(kind: Kind, cluster: str, span: TimeRange, *more: str) -> str:
         return where(cluster, span, *more)
     wide = TimeRange(partition_start(kind, span.start), span.end)
     return where(cluster, wide, f"{TAKEN_AT} >= {span.start}", *more)
+
+
+def condition_of_hours(cluster: str, hours: Sequence[int]) -> str:
+    """Return the condition on the rows of some hours, which may be weeks apart."""
+    days = ", ".join(quoted(one) for one in sorted({day_of(start) for start in hours}))
+    starts = ", ".join(str(one) for one in hours)
+    span = TimeRange(min(hours), max(hours))
+    return where(cluster, span, f"{DAY} IN ({days})", f"{TAKEN_AT} IN ({starts})")
 
 
 def tier_files(tiers: Tables, kind: Kind, cluster: str, span: TimeRange) -> list[str]:

@@ -10,7 +10,8 @@ named by the cluster: of two pipelines that commit at once, the second fails and
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
@@ -20,19 +21,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from core.history.store.layout import DAY_MS, HOUR_MS, MINUTES, HistoryError, day_of
+from core.history.store.layout import DAY_MS, HOUR_MS, MINUTES, WEEK_MS, HistoryError, day_of
 from core.history.store.reading import TimeRange, where
 from core.history.store.retention import added_files, sizes, tidied
 from core.history.store.tables import ConflictingCommitError, Tables
-from core.history.tiers.local import days_here, hours_here, ordered, tier_columns
-from core.history.tiers.model import CLUSTER_KIND, SystemTiers
+from core.history.tiers.local import IN_PROCESS, TierEngine, days_here, ordered, tier_columns
+from core.history.tiers.model import CLUSTER_KIND, PROFILE_WEEKS
 from core.history.tiers.partitions import (
     condition,
+    hour_of_week,
     partition_end,
     partition_start,
     tier_booked,
 )
-from core.history.tiers.registry import DAYS, FORMAT, HOURS, SYSTEM_TIERS, TIERS, tier_tables
+from core.history.tiers.registry import (
+    DAYS,
+    FORMAT,
+    HOURS,
+    PROFILES,
+    SYSTEM_TIERS,
+    TIERS,
+    tier_tables,
+)
 from core.progress import NoProgress, Progress
 from core.snapshot.record import SEGMENT, TAKEN_AT, Kind
 
@@ -40,8 +50,6 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
     from core.history.store.store import HistoryStore
-
-HoursEngine = Callable[["HistoryStore", str, SystemTiers, Sequence[int]], pa.Table]
 
 CLOSED_AFTER_MS: Final = 300_000
 """An hour is made this long after its end: a slow writer may still be at its last minute."""
@@ -51,6 +59,9 @@ SPARK_BYTES: Final = 4 * 1024**3
 
 MERGED_ROWS: Final = 250_000
 """Rows of a merged file, at most. Of 100 brokers x 10,000 bundles, a month is two files."""
+
+_PROFILED_ROWS: Final = 250_000
+"""Rows of hours that are read at once to make profiles."""
 
 _ATTEMPTS: Final = 5
 
@@ -124,7 +135,7 @@ def roll_up(
     now_ms: int,
     *,
     only: TimeRange | None = None,
-    engine: HoursEngine = hours_here,
+    engine: TierEngine = IN_PROCESS,
     progress: Progress | None = None,
 ) -> PipelineResult:
     """Make the hours and days that are due.
@@ -134,7 +145,7 @@ def roll_up(
         cluster: Its name.
         now_ms: Now; hours that ended five minutes before are closed.
         only: Make the hours with minutes in it again, due or not.
-        engine: Returns the rows of some hours.
+        engine: Computes the rows.
         progress: Receives the hours done; stops between two commits.
     Raises:
         HistoryError: Something cannot be read or written; all other days were made.
@@ -168,7 +179,7 @@ def _turn(
     cluster: str,
     now_ms: int,
     only: TimeRange | None,
-    engine: HoursEngine,
+    engine: TierEngine,
     progress: Progress,
 ) -> Iterator[PipelineResult | HistoryError]:
     """Yield the result of each commit, or why there is none."""
@@ -180,7 +191,7 @@ def _turn(
         progress.step(done, len(periods), f"hours of {cluster}")
         done += len(of_day)
         try:
-            rows = engine(store, cluster, SYSTEM_TIERS[system], [one.start for one in of_day])
+            rows = engine.hours(store, cluster, SYSTEM_TIERS[system], [one.start for one in of_day])
         except HistoryError as exc:  # a damaged day must not stop those after it
             yield exc
             continue
@@ -194,6 +205,57 @@ def _turn(
         if before != day and is_whole:
             rows = _day_rows(tiers, cluster, day, hours)
             yield _commit(tiers, DAYS, cluster, rows, [day], version, basis)
+    yield from _profiled(store, tiers, cluster, engine, version)
+
+
+def _profiled(
+    store: HistoryStore, tiers: Tables, cluster: str, engine: TierEngine, version: int
+) -> Iterator[PipelineResult]:
+    """Make the weekly profiles of which an hour came, changed or is too old; a commit each."""
+    basis = tiers.fresh(PROFILES)
+    made, hours = _made(tiers, PROFILES, cluster, basis), _made(tiers, HOURS, cluster)
+    of_week = _hours_of_week(hours)
+    gone = sorted(set(made) - set(of_week))
+    if gone:
+        nothing = tier_columns(PROFILES).empty_table()
+        yield _commit(
+            tiers, PROFILES, cluster, nothing, [made[one] for one in gone], version, basis
+        )
+    due = [(one, starts) for one, starts in of_week.values() if made.get(one.start) != one]
+    rows_of_hour = pc.sum(added_files(tiers, HOURS, cluster)["rows"]).as_py() or 1
+    rows_of_hour = -(-rows_of_hour // max(len(hours), 1))
+    size = max(_PROFILED_ROWS // (rows_of_hour * PROFILE_WEEKS), 1)
+    for at in range(0, len(due), size):
+        some = due[at : at + size]
+        system = SYSTEM_TIERS[some[0][0].system]
+        starts = [start for _, of_slot in some for start in of_slot]
+        rows = engine.profiles(store, cluster, system, starts)
+        periods = [period for period, _ in some]
+        yield _commit(tiers, PROFILES, cluster, rows, periods, version, basis)
+
+
+def _hours_of_week(made: Mapping[int, Period]) -> dict[int, tuple[Period, list[int]]]:
+    """Return each hour of the week with the hours of the last weeks that its profile is made of.
+
+    Hours of another system than the newest one do not count.
+    """
+    found: dict[int, list[Period]] = {}
+    newest = max(made, default=0)
+    for start in sorted(made):
+        if start > newest - PROFILE_WEEKS * WEEK_MS and made[start].system == made[newest].system:
+            found.setdefault(hour_of_week(start), []).append(made[start])
+    return {
+        start: (
+            Period(
+                start,
+                hours[-1].system,
+                sum(one.snapshots for one in hours),
+                _revision(np.array([[one.start, one.revision] for one in hours], np.int64)),
+            ),
+            [one.start for one in hours],
+        )
+        for start, hours in sorted(found.items())
+    }
 
 
 def status(store: HistoryStore, cluster: str, now_ms: int) -> PipelineStatus:
@@ -306,7 +368,11 @@ def _merge(tiers: Tables, kind: Kind, cluster: str, now_ms: int) -> None:
         mine = (firsts >= first) & (firsts < end)
         starts = list(periods)
         needed = min(-(-int(rows[mine].sum()) // MERGED_ROWS), len(starts))
-        if int(mine.sum()) <= needed or end + CLOSED_AFTER_MS > now_ms:
+        if kind is PROFILES:  # each hour writes to the present day of the week
+            is_open = first <= hour_of_week(now_ms - CLOSED_AFTER_MS) < end
+        else:
+            is_open = end + CLOSED_AFTER_MS > now_ms
+        if is_open or int(mine.sum()) <= needed:
             continue
         for places in np.array_split(np.arange(len(starts)), needed):
             some = [starts[place] for place in places.tolist()]
@@ -324,17 +390,17 @@ def verify(
     count: int,
     seed: int,
     *,
-    engine: HoursEngine = hours_here,
+    engine: TierEngine = IN_PROCESS,
     progress: Progress | None = None,
 ) -> tuple[list[Period], list[tuple[str, int]]]:
-    """Compare drawn hours with their minutes, and their days with the hours.
+    """Compare drawn hours with their minutes, and their days and profiles with the hours.
 
     Args:
         store: The history.
         cluster: Its name.
         count: Hours, at most.
         seed: Of the draw.
-        engine: Returns the rows of some hours.
+        engine: Computes the rows.
         progress: Receives the hours done.
     Returns:
         The hours that were compared, and for each difference the tier and the start of the period.
@@ -350,7 +416,7 @@ def verify(
     wrong: list[tuple[str, int]] = []
     for done, one in enumerate(chosen):
         (progress or NoProgress()).step(done, len(chosen), f"hours of {cluster}")
-        again = _stamped(engine(store, cluster, SYSTEM_TIERS[one.system], [one.start]), [one])
+        again = _stamped(engine.hours(store, cluster, SYSTEM_TIERS[one.system], [one.start]), [one])
         if not again.equals(tier_rows(tiers, HOURS, cluster, [one.start])):
             wrong.append((HOURS.name, one.start))
     drawn = {one.start // DAY_MS * DAY_MS for one in chosen}
@@ -360,7 +426,27 @@ def verify(
             again = _stamped(_day_rows(tiers, cluster, day, hours), [day])
             if not again.equals(tier_rows(tiers, DAYS, cluster, [day.start])):
                 wrong.append((DAYS.name, day.start))
+    drawn = {hour_of_week(one.start) for one in chosen}
+    wrong += [(PROFILES.name, one) for one in _wrong_profiles(store, cluster, drawn, made, engine)]
     return chosen, wrong
+
+
+def _wrong_profiles(
+    store: HistoryStore,
+    cluster: str,
+    drawn: AbstractSet[int],
+    hours: Mapping[int, Period],
+    engine: TierEngine,
+) -> Iterator[int]:
+    """Yield those of some hours of the week whose stored profile is not that of its hours."""
+    tiers = tier_tables(store)
+    made = _made(tiers, PROFILES, cluster)
+    for period, starts in _hours_of_week(hours).values():
+        if period.start in drawn and made.get(period.start) == period:
+            rows = engine.profiles(store, cluster, SYSTEM_TIERS[period.system], starts)
+            stored = tier_rows(tiers, PROFILES, cluster, [period.start])
+            if not _stamped(rows, [period]).equals(stored):
+                yield period.start
 
 
 def tier_rows(tiers: Tables, kind: Kind, cluster: str, starts: Sequence[int]) -> pa.Table:

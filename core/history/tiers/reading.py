@@ -15,7 +15,7 @@ from core.history.store.reading import TimeRange
 from core.history.tiers.local import ordered, tier_columns
 from core.history.tiers.model import CLUSTER_KIND
 from core.history.tiers.partitions import condition
-from core.history.tiers.registry import HOURS, tier_tables
+from core.history.tiers.registry import HOURS, PROFILES, tier_tables
 from core.snapshot.record import CLUSTER, TAKEN_AT, Kind
 
 if TYPE_CHECKING:
@@ -109,13 +109,15 @@ def exported(
         store: The history.
         kind: The tier.
         cluster: Its name.
-        span: Of the starts of the periods.
+        span: Of the starts of the periods; profiles have none.
         subject_kinds: ``broker`` ...; empty: all.
     Returns:
         ``taken_at`` and the columns of the tier that have a value.
     Raises:
         HistoryError: The tier cannot be read.
     """
+    if kind is PROFILES:  # of the last weeks as a whole
+        span = TimeRange()
     names = ", ".join(quoted(one) for one in subject_kinds)
     predicate = condition(kind, cluster, span, *([f"kind IN ({names})"] if names else []))
     rows = ordered(tier_tables(store).scan(kind, tier_columns(kind).names, predicate))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from core.history.store.layout import DAY_MS, HOUR_MS
+from core.history.store.layout import DAY_MS, FIRST_MONDAY_MS, HOUR_MS, WEEK_MS
 from core.history.tiers.model import (
     BAND,
     BIN_BITS,
@@ -371,3 +371,69 @@ def _values(measures: Iterable[Measure]) -> Iterator[str]:
         if one.is_binned:
             yield f"b_{name}.bins AS {name}_bins"
             yield f"b_{name}.counts AS {name}_counts"
+
+
+MIN_WEEKS: Final = 2
+"""Hours of the week that were seen less often have no spread."""
+
+_HOUR_OF_WEEK: Final = (
+    f"(taken_at - {FIRST_MONDAY_MS}) % {WEEK_MS} + {FIRST_MONDAY_MS} AS starts_at"
+)
+
+
+def profile_query(subject: TierSubject) -> str:
+    """Return the query of a subject's weekly profiles, over ``tier_hours``.
+
+    The hours are those of the weeks that count. Level: median of their means; spread: median
+    absolute deviation from it. Both are of the two middle ones, so every engine has the same bits.
+    """
+    measures = subject.profiled
+    means = ", ".join(f"{one.name}_mean" for one in measures)
+    mine = (
+        f"(SELECT cluster, subject, {_HOUR_OF_WEEK}, {means} FROM tier_hours "  # noqa: S608  # names of ours
+        f"WHERE kind = '{subject.kind}')"
+    )
+    columns = [
+        "p.cluster AS cluster",
+        "p.starts_at AS taken_at",
+        f"'{subject.kind}' AS kind",
+        "p.subject AS subject",
+        f"CAST(floor((p.starts_at - {FIRST_MONDAY_MS}) / {DAY_MS}e0) AS INT) AS weekday",
+        f"CAST(floor(p.starts_at % {DAY_MS} / {HOUR_MS}e0) AS INT) AS hour",
+    ]
+    joins = []
+    for one in measures:
+        name = one.name
+        values = f"SELECT {_KEY}, {name}_mean AS v FROM {mine} hours WHERE {name}_mean IS NOT NULL"  # noqa: S608  # names of ours
+        level = (
+            f"(SELECT {_KEY}, {_MEDIAN} AS level, max(k) AS weeks FROM {_ranked(values)} r "  # noqa: S608  # names of ours
+            f"GROUP BY {_KEY})"
+        )
+        off = (
+            f"SELECT v.cluster AS cluster, v.starts_at AS starts_at, v.subject AS subject, "  # noqa: S608  # names of ours
+            f"abs(v.v - l.level) AS v FROM ({values}) v JOIN {level} l ON l.cluster = v.cluster "
+            "AND l.starts_at = v.starts_at AND l.subject = v.subject"
+        )
+        spread = f"(SELECT {_KEY}, {_MEDIAN} AS spread FROM {_ranked(off)} r GROUP BY {_KEY})"  # noqa: S608  # names of ours
+        joins += [_joined(level, f"l_{name}"), _joined(spread, f"s_{name}")]
+        columns += [
+            f"l_{name}.level AS {name}_level",
+            f"CASE WHEN l_{name}.weeks >= {MIN_WEEKS} THEN s_{name}.spread END AS {name}_spread",
+            f"CAST(coalesce(l_{name}.weeks, 0) AS INT) AS {name}_weeks",
+        ]
+    whole = f"(SELECT {_KEY} FROM {mine} hours GROUP BY {_KEY})"  # noqa: S608  # names of ours
+    return f"SELECT {', '.join(columns)} FROM {whole} p {' '.join(joins)}"  # noqa: S608  # names of ours
+
+
+_MEDIAN: Final = (
+    "(max(CASE WHEN 2 * n = k OR 2 * n = k + 1 THEN v END) + "
+    "max(CASE WHEN 2 * n = k + 1 OR 2 * n = k + 2 THEN v END)) / 2e0"
+)
+
+
+def _ranked(values: str) -> str:
+    """Values with their place ``n`` among ``k``."""
+    return (
+        f"(SELECT *, row_number() OVER (PARTITION BY {_KEY} ORDER BY v) AS n, "  # noqa: S608  # names of ours
+        f"count(*) OVER (PARTITION BY {_KEY}) AS k FROM ({values}) one)"
+    )

@@ -10,10 +10,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from core.history.store.layout import EVENTS, HOUR_MS, MINUTES
-from core.history.tiers.local import completed, ordered, tier_columns
+from core.history.store.reading import TimeRange
+from core.history.tiers.local import completed, ordered, profile_columns, tier_columns
 from core.history.tiers.model import SystemTiers
-from core.history.tiers.registry import HOURS
-from core.history.tiers.sql import Dialect, hour_query, views
+from core.history.tiers.partitions import tier_files
+from core.history.tiers.registry import HOURS, PROFILES, tier_tables
+from core.history.tiers.sql import Dialect, hour_query, profile_query, views
 from core.snapshot.record import CLUSTER, SEGMENT, TAKEN_AT
 from core.spark.tables import history_rows
 from core.units import ms_to_datetime
@@ -44,7 +46,7 @@ class SparkTiers:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
-    def __call__(
+    def hours(
         self, store: HistoryStore, cluster: str, system: SystemTiers, hours: Sequence[int]
     ) -> pa.Table:
         """Return the rows of some hours, as :func:`core.history.tiers.local.hours_here` does.
@@ -70,6 +72,28 @@ class SparkTiers:
         finally:
             for rows in kept:
                 rows.unpersist()
+        return ordered(pa.concat_tables(parts))
+
+    def profiles(
+        self, store: HistoryStore, cluster: str, system: SystemTiers, hours: Sequence[int]
+    ) -> pa.Table:
+        """Return the profiles of hours, as :func:`core.history.tiers.local.profiles_here` does.
+
+        Raises:
+            HistoryError: The hours cannot be read.
+        """
+        names = [name for name in profile_columns(system) if name != TAKEN_AT]
+        schema = pa.schema([HOURS.stored.field(name) for name in (TAKEN_AT, *names)])
+        span = TimeRange(min(hours), max(hours))
+        rows = history_rows(
+            self._spark, tier_files(tier_tables(store), HOURS, cluster, span), schema
+        )
+        rows = rows.where((sf.col(CLUSTER) == cluster) & sf.col(TAKEN_AT).isin(list(hours)))
+        rows.createOrReplaceTempView("tier_hours")
+        parts = [
+            completed(PROFILES, self._spark.sql(profile_query(one)).toArrow())
+            for one in system.everything
+        ]
         return ordered(pa.concat_tables(parts))
 
     def _sources(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from core.history.queries.compared import SHIFT_DAYS, LoadComparison, Shift
 from core.history.queries.load import LoadRequest, LoadSeries, subject_id
-from core.history.queries.profile import Profile, profile_of
+from core.history.queries.profile import Profile
 from core.history.store.layout import DAY_MS
 from core.history.store.reading import TimeRange
 from core.history.tiers.model import CLUSTER_KIND
@@ -25,7 +25,7 @@ from dashboard.charts.lines import LineSeries, history_lines
 from dashboard.components import choice, figures, long_term, time_range, words
 from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.load import format_load, label_of, measure_of
-from dashboard.queries.history import compared_load, load_of
+from dashboard.queries.history import compared_load, load_of, profile_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-_PROFILE_DAYS: Final = 56
 _SHIFTS: Final[dict[str, Shift | None]] = {
     "no comparison": None,
     "a week before": "week",
@@ -185,28 +184,19 @@ def _on_grid(series: LoadSeries, column: str) -> tuple[NDArray[np.int64], Floats
 
 
 def _draw_profile(history: ClusterHistory, request: LoadRequest) -> None:
-    end = request.span.end or 0
-    recent = LoadRequest(
-        cluster=request.cluster,
-        kind=request.kind,
-        subject=request.subject,
-        span=TimeRange(end - _PROFILE_DAYS * DAY_MS, end),
-        source="hours",
-    )
-    series = load_of((history, recent))
-    if not series.rows.num_rows:
+    profile = profile_of((history, request))
+    if profile is None:
         return
-    profile = profile_of(series, series.flow)
+    flow = SYSTEM_TIERS[history.system].flow
     weeks = int(profile.weeks.max(initial=0))
     words.section(
         "Weekly profile",
-        f"{label_of(series.flow).capitalize()} by hour (UTC): median of up to "
-        f"{pluralize(weeks, 'week')}.",
+        f"{label_of(flow).capitalize()} by hour (UTC): median of up to {pluralize(weeks, 'week')}.",
     )
     figures.chart(
-        weekly_profile(profile, measure_of(series.flow).unit),
+        weekly_profile(profile, measure_of(flow).unit),
         key="long_term_profile",
-        alt=_describe(profile, series.flow),
+        alt=_describe(profile, flow),
     )
 
 

@@ -21,7 +21,7 @@ from connectors.recording.status import RecordingStatus, pipeline_lag_s
 from connectors.recording.upkeep import keep_in_order
 from core.history.store.layout import HOUR_MS, HistoryError
 from core.history.tiers import pipeline
-from core.history.tiers.local import hours_here
+from core.history.tiers.local import LocalTiers, hours_here
 from core.history.tiers.registry import tier_tables
 from core.progress import NoProgress
 from core.units import datetime_to_ms
@@ -116,7 +116,7 @@ def test_a_day_that_cannot_be_read_stops_no_other(store) -> None:
         return hours_here(store, cluster, system, hours)
 
     with pytest.raises(HistoryError, match="A file is damaged"):
-        pipeline.roll_up(store, CLUSTER, datetime_to_ms(now), engine=damaged)
+        pipeline.roll_up(store, CLUSTER, datetime_to_ms(now), engine=LocalTiers(hours=damaged))
     state = pipeline.status(store, CLUSTER, datetime_to_ms(now))
     assert (state.hours, state.due) == (1, 1)
 
