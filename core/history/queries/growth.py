@@ -7,7 +7,7 @@ each has every weekday once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from core.history.queries.load import subject_names
 from core.history.queries.slopes import Slopes, medians, slopes_of
 from core.history.queries.tier_reader import TierReader
 from core.history.store.layout import DAY_MS, HistoryError, quoted
@@ -185,7 +186,15 @@ def growth(
     Raises:
         HistoryError: No day of the cluster is in the range, or the days cannot be read.
     """
-    return _Question(store, cluster, span, target_ratio).answer(context)
+    found = _Question(store, cluster, span, target_ratio).answer(context)
+    kinds = dict(zip(*(found.rows[one].to_pylist() for one in ("subject", "kind")), strict=True))
+    names = subject_names(store, cluster, kinds)
+    place = found.rows.schema.get_field_index("subject")
+    named = pa.array([names[one] for one in found.rows["subject"].to_pylist()], pa.string())
+    rows = found.rows.set_column(place, found.rows.schema.field(place), named)
+    return replace(
+        found, rows=rows.sort_by([("per_month", "descending"), ("subject", "ascending")])
+    )
 
 
 class _Question:
@@ -217,15 +226,12 @@ class _Question:
             counts.append(_counts(kind, slopes))
             if kind == self._system.unit.kind:
                 outside, not_rated = self._outside(subjects, values, slopes, context.owners)
-        rows = pa.concat_tables(parts).sort_by(
-            [("per_month", "descending"), ("subject", "ascending")]
-        )
         return Growth(
             cluster=self._cluster,
             system=self._system.system,
             span=self._span,
             weeks=len(self._weeks),
-            rows=rows,
+            rows=pa.concat_tables(parts),
             counts=tuple(counts),
             full=self._full(context),
             outside=outside,

@@ -8,7 +8,7 @@ by the rules of the pipeline itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -173,6 +173,27 @@ def subject_id(store: HistoryStore, cluster: str, kind: str, name: str) -> str:
         return name
     ids = {text: one for one, text in subject.names(store, cluster).items()}
     return f"{ids.get(of, of)}{dot}{rest}"
+
+
+def subject_names(store: HistoryStore, cluster: str, subjects: Mapping[str, str]) -> dict[str, str]:
+    """Return the names of objects by those that the tiers have: of Pegasus tables their id.
+
+    Args:
+        store: The history.
+        cluster: Name of the cluster.
+        subjects: Kinds by the names in the tiers.
+    Raises:
+        HistoryError: The names cannot be read.
+    """
+    tables = SUBJECT_OF_KIND["table"].names
+    if tables is None or not {"table", "partition"} & set(subjects.values()):
+        return {one: one for one in subjects}
+    names = tables(store, cluster)
+    found = {}
+    for subject in subjects:
+        table, dot, index = subject.partition(".")
+        found[subject] = f"{names.get(table, table)}{dot}{index}"
+    return found
 
 
 class _Question:

@@ -16,7 +16,8 @@ from tier_year import END, Year, write_year
 from core.history.queries.fleet_facts import fleet_days
 from core.history.queries.growth import growth
 from core.history.queries.growth_context import growth_context
-from core.history.queries.load import DAY_MS, LoadRequest, load_over
+from core.history.queries.load import LoadRequest, load_over
+from core.history.store.layout import DAY_MS
 from core.history.store.reading import TimeRange
 from core.snapshot.store import SnapshotStore
 from core.units import datetime_to_ms

@@ -20,7 +20,8 @@ from core.history.analysis.requests import FlapsRequest, RecordScope, TrendsRequ
 from core.history.analysis.trends.answer import Trends
 from core.history.analysis.trends.job import trends_here
 from core.history.analysis.trends.pulsar import broker_minutes
-from core.history.analysis.trends.trends import DAY_MS, trends_of
+from core.history.analysis.trends.trends import trends_of
+from core.history.store.layout import DAY_MS
 from core.history.store.store import HistoryError, HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
 from core.progress import JobStoppedError, NoProgress

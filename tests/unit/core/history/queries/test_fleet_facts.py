@@ -10,7 +10,8 @@ from history_rows import store_in
 from tier_year import END, Year, write_year
 
 from core.history.queries.fleet_facts import fleet_days, middle_of, minutes_above
-from core.history.queries.load import DAY_MS, LoadRequest, load_over
+from core.history.queries.load import LoadRequest, load_over
+from core.history.store.layout import DAY_MS
 from core.history.store.reading import TimeRange
 from core.history.store.store import HistoryStore
 from core.history.tiers.model import MAX_ERROR

@@ -6,18 +6,21 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from fleet_builder import make_snapshot
-from history_rows import store_in
+from history_rows import CLUSTER as RECORDED
+from history_rows import recorded, store_in
 from pegasus_minutes import pegasus_minutes
 from tier_year import CLUSTER, END, Year, write_year
 
 from core.history.queries.growth import Growth, growth
 from core.history.queries.growth_context import growth_context
-from core.history.queries.load import DAY_MS
 from core.history.queries.slopes import medians, slopes_of
-from core.history.store.layout import HistoryError
+from core.history.store.layout import DAY_MS, HistoryError
 from core.history.store.reading import TimeRange
 from core.history.store.store import HistoryStore
+from core.history.tiers.local import tier_columns
 from core.history.tiers.model import GrowthContext
+from core.history.tiers.partitions import tier_booked
+from core.history.tiers.registry import DAYS, tier_tables
 from core.units import datetime_to_ms
 
 END_MS = datetime_to_ms(END)
@@ -291,6 +294,26 @@ def test_the_limit_is_the_setting_of_the_cluster() -> None:
     rows = found.owners.to_pylist()
     assert {one["subject"]: one["server"] for one in rows} == expected
     assert growth_context(None).owners is None
+
+
+def test_tables_of_pegasus_have_their_names(tmp_path) -> None:
+    store = store_in(tmp_path)
+    snapshot = pegasus_minutes(7, 1)[0]
+    recorded(store, [snapshot])
+    table = snapshot.tables["tables"].to_pylist()[0]
+    whole = {"minutes_seen": 1440, "minutes_missing": 0}
+    days = []
+    for day in range(56):
+        at = {"taken_at": END_MS - (56 - day) * DAY_MS, **whole}
+        days.append({**at, "kind": "cluster", "subject": "", "system": "pegasus"})
+        load = {"request_rate_mean": 100.0 + day, "request_rate_minutes": 1440}
+        for kind, name in (("table", str(table["app_id"])), ("partition", f"{table['app_id']}.2")):
+            days.append({**at, "kind": kind, "subject": name, **load})
+    rows = pa.Table.from_pylist(days, schema=tier_columns(DAYS))
+    tier_tables(store).append(DAYS, tier_booked(DAYS, RECORDED, rows))
+    span = TimeRange(END_MS - 56 * DAY_MS, END_MS - 1)
+    found = growth(store, RECORDED, span, GrowthContext(), 0.2)
+    assert found.rows["subject"].to_pylist() == sorted([table["name"], f"{table['name']}.2"])
 
 
 def test_partitions_of_pegasus_have_primaries_and_no_limit() -> None:

@@ -15,8 +15,14 @@ from tier_year import END, Year, write_year
 
 from core.errors import UnknownNameError
 from core.history.queries.compared import compare
-from core.history.queries.load import DAY_MS, LoadRequest, load_over, source_for, subject_id
-from core.history.store.layout import HOUR_MS, HistoryError
+from core.history.queries.load import (
+    LoadRequest,
+    load_over,
+    source_for,
+    subject_id,
+    subject_names,
+)
+from core.history.store.layout import DAY_MS, HOUR_MS, HistoryError
 from core.history.store.reading import TimeRange
 from core.history.store.store import HistoryStore
 from core.history.tiers import pipeline
@@ -179,6 +185,9 @@ def test_the_name_of_a_pegasus_table_is_its_id(tmp_path) -> None:
     table = subject_id(store, CLUSTER, "table", name)
     assert table.isdecimal()
     assert subject_id(store, CLUSTER, "partition", f"{name}.2") == f"{table}.2"
+    kinds = {table: "table", f"{table}.2": "partition", "9999": "table"}
+    names = subject_names(store, CLUSTER, kinds)
+    assert list(names.values()) == [name, f"{name}.2", "9999"]
     span = TimeRange(*(datetime_to_ms(snapshots[row].manifest.taken_at) for row in (0, -1)))
     found = asked(store, "table", table, span)
     assert found.rows["request_rate"].to_pylist() == [4 * (3.0 + minute) for minute in range(6)]

@@ -115,7 +115,7 @@ def test_an_hour_makes_only_the_profile_of_its_hour_of_the_week_again(recorded_w
     files = added_files(tiers, PROFILES, year.cluster).num_rows
     pipeline.keep_in_order(store, year.cluster, END_MS + HOUR_MS, 400.0)
     merged = added_files(tiers, PROFILES, year.cluster).num_rows
-    assert merged < files
+    assert merged == 2 <= files  # a Saturday and a Sunday
     assert same(stored_profile(store, year.cluster, "cluster", "", "msg_throughput"), after)
     assert weekly_profile(store, year.cluster, "cluster", "", END_MS, "msg_throughput")
 
