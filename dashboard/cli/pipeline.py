@@ -180,7 +180,9 @@ def verify(
 def export_(
     cluster: Annotated[str, typer.Argument(metavar="CLUSTER", help="Cluster name in the history.")],
     out: Annotated[Path, typer.Option(help="File to create: NAME.parquet or NAME.csv.")],
-    tier: Annotated[str, typer.Option(help="hours, days or profiles (of the last 8 weeks, without a range).")] = "days",
+    tier: Annotated[
+        str, typer.Option(help="hours, days or profiles (of the last 8 weeks, without a range).")
+    ] = "days",
     kinds: Annotated[
         list[str] | None,
         typer.Option("--kind", metavar="KIND", help="Only brokers: broker; default: all."),
