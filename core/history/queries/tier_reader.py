@@ -74,6 +74,9 @@ class TierReader:
                 return None
             parameters["tier_files"] = local_paths(found)
             rows = f"read_parquet($tier_files, union_by_name={is_united}, hive_partitioning=false)"
+            if is_united:  # all files may be older than a column
+                connection.register("_tier_columns", tier_columns(kind).empty_table())
+                rows = f"(SELECT * FROM {rows} UNION ALL BY NAME SELECT * FROM _tier_columns)"  # noqa: S608  # names of ours
         else:
             table = self._tiers.scan(
                 kind, tier_columns(kind).names, condition(kind, self._cluster, span)
