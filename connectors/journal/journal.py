@@ -126,16 +126,24 @@ class SqlJournal:
         Raises:
             RemoteError: ``outcome`` says whether it may have been added all the same.
         """
-        text = canonical(record)
+        return self.append_all([record])[0]
+
+    def append_all(self, records: Sequence[Record]) -> Sequence[Entry]:
+        """Add records in one transaction: other processes read all of them or none.
+
+        Raises:
+            RemoteError: As :meth:`append`.
+        """
+        texts = [(record, canonical(record)) for record in records]
         for tries in range(MAX_TRIES):
             sent: list[Entry] = []
             try:
-                return self._insert(record, text, sent)
+                return self._insert(texts, sent)
             except exc.IntegrityError:  # another writer was faster: that place is taken
                 _wait_a_little(tries)
             except exc.SQLAlchemyError as error:
-                if sent and self._has_arrived(sent[0], error):
-                    return sent[0]
+                if len(sent) == len(texts) and self._has_arrived(sent[-1], error):
+                    return sent
                 raise as_remote_error(error, self.place, "append", "not_sent") from error
         raise ConflictError(
             f"The journal {self.place} has too many concurrent writers: {MAX_TRIES} attempts "
@@ -146,12 +154,14 @@ class SqlJournal:
             hint="Try again.",
         )
 
-    def _insert(self, record: Record, text: str, sent: list[Entry]) -> Entry:
+    def _insert(self, texts: Sequence[tuple[Record, str]], sent: list[Entry]) -> list[Entry]:
         with self.database.writing() as connection:
-            entry = _added(connection, record, text)
-            sent.append(entry)  # from here on the commit may reach the database unanswered
-        _log_entry(entry)
-        return entry
+            for record, text in texts:
+                sent.append(_added(connection, record, text))
+            # from here on the commit may reach the database unanswered
+        for entry in sent:
+            _log_entry(entry)
+        return sent
 
     def _has_arrived(self, entry: Entry, error: exc.SQLAlchemyError) -> bool:
         """Look for an entry whose commit failed; its digest identifies it.

@@ -33,7 +33,7 @@ from core.actions.events import (
 from core.actions.model import Observation
 from core.actions.views import RunView, StepView
 from core.plan.describe import tally
-from core.units import format_ratio, pluralize
+from core.units import format_deviation, pluralize
 from core.values import by_server
 
 KINDS: Final[dict[str, str]] = {
@@ -251,7 +251,7 @@ def describe_event(event: Event) -> EventDescription:
                 what=f"Measured on snapshot {event.snapshot_id}.{lost}{other}",
                 after=f"{pluralize(len(event.nodes), 'node')} checked"
                 if event.nodes
-                else f"busiest broker {format_ratio(event.throughput_deviation)} above the mean",
+                else f"max traffic deviation {format_deviation(event.throughput_deviation)}",
             )
         case _:
             assert_never(event)

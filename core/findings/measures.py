@@ -125,6 +125,14 @@ class Spread:
         return float(np.nanmax(self.deviations)) if self.known_count else None
 
     @cached_property
+    def band_ratio(self) -> float | None:
+        """Half width of the band around the mean with all brokers, share of the mean, as a target.
+
+        ``None`` when no broker is known.
+        """
+        return float(np.nanmax(np.abs(self.deviations))) if self.known_count else None
+
+    @cached_property
     def coefficient_ratio(self) -> float | None:
         """Standard deviation over mean; 0 when all are 0, ``None`` when no broker is known."""
         if self.mean is None or self.std is None:

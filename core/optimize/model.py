@@ -100,7 +100,7 @@ class Proposal:
             minus infinity when any is.
         high: Greatest one.
         moves: In the order that brings the deviation down fastest.
-        deviation_before: Farthest distance of a broker from the mean, share of the mean; with a
+        deviation_before: Deviation band, half width as a share of the mean; with a
             relief line: how far the busiest broker is above it, share of the line.
         deviation_after: The same after all moves.
         lower_bound_bytes_per_s: No plan that reaches the goal moves less; ``None`` if it is proven

@@ -18,7 +18,7 @@ from core.pulsar.measures import cluster_target
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
-from core.units import format_bytes_per_s, format_ratio, listed, pluralize
+from core.units import format_band, format_bytes_per_s, format_ratio, listed, pluralize
 
 MAX_BINDINGS: Final = 20
 _WORTH_A_WORD_BYTES_PER_S: Final = 1_000.0
@@ -127,13 +127,13 @@ def _sentence(
 ) -> str:
     if request.relief is not None:
         return _of_relief(request.relief, moves, deviations, verdict)
-    mean = f"the mean {'traffic' if fleet.measure == 'throughput' else 'usage'}"
-    before, after = (format_ratio(value) for value in deviations)
+    band = f"deviation band of {'traffic' if fleet.measure == 'throughput' else 'usage'}"
+    before, after = (format_band(value) for value in deviations)
     if verdict == "nothing_to_do":
-        return f"Nothing to do: the max deviation from {mean} is {before}."
+        return f"Nothing to do: {band} {before}."
     if not moves:
-        return f"No possible move: the max deviation from {mean} is {before}."
-    return f"{_start(moves, verdict)} max deviation from {mean} from {before} to {after}."
+        return f"No possible move: {band} {before}."
+    return f"{_start(moves, verdict)} {band} from {before} to {after}."
 
 
 def _of_relief(
@@ -162,12 +162,12 @@ def _enough(proposal: Proposal, relief: float | None) -> str:
     after, needed = proposal.curve[-1].deviation, proposal.needed
     is_useless = math.isclose(proposal.curve[0].deviation, after, abs_tol=SAME)
     if is_useless and proposal.moves:
-        measure = "max deviation" if relief is None else "max usage"
-        return f" No move lowers the {measure}; the moves balance the other brokers."
+        measure = "narrows the deviation band" if relief is None else "lowers the max usage"
+        return f" No move {measure}; the moves balance the other brokers."
     if not proposal.rest_gain:
         return ""
-    value = after if relief is None else relief * (1 + after)
-    return f" Needed for {format_ratio(value)}: the first {needed:,}. {proposal.rest_gain}"
+    value = format_band(after) if relief is None else format_ratio(relief * (1 + after))
+    return f" Needed for {value}: the first {needed:,}. {proposal.rest_gain}"
 
 
 def _notes(fleet: FleetColumns) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import reduce
@@ -20,7 +20,7 @@ from msgspec import UNSET, UnsetType
 
 from core.ids import PlanId, SnapshotId
 from core.step import Diagnostic, DiagnosticSeverity, Step
-from core.units import format_age, format_ratio
+from core.units import format_age, format_ratio, listed
 
 __all__ = [
     "DEFAULT_LIFETIME_S",
@@ -92,17 +92,36 @@ class BrokerExpectation:
     @property
     def is_lower_bound(self) -> bool:
         """Whether usage is at least this afterwards: reports end at 100%, demand may not."""
-        before, after = self.usage_before, self.usage_after
-        return before is not None and after is not None and after < before >= SATURATED
+        return is_lower_bound(self.usage_before, self.usage_after)
 
     def describe_usage_after(self) -> str:
         """Return ``54.4%``, ``≥ 54.4%`` of a saturated broker, or ``unknown``."""
-        least = "\N{GREATER-THAN OR EQUAL TO} " if self.is_lower_bound else ""
-        return f"{least}{format_ratio(self.usage_after)}"
+        return describe_usage_after(self.usage_before, self.usage_after)
 
 
 SATURATED: Final = 0.995
 """Usage from which a report says nothing of the demand."""
+AT_LEAST: Final = "\N{GREATER-THAN OR EQUAL TO} "
+
+
+def is_lower_bound(before: float | None, after: float | None) -> bool:
+    """Return whether a predicted usage is a lower bound: reports end at 100%, demand may not."""
+    return before is not None and after is not None and after < before >= SATURATED
+
+
+def describe_usage_after(before: float | None, after: float | None) -> str:
+    """Return a predicted usage: ``54.4%``, ``≥ 54.4%`` of a saturated broker, ``unknown``."""
+    return f"{AT_LEAST if is_lower_bound(before, after) else ''}{format_ratio(after)}"
+
+
+def lower_bound_note(brokers: Sequence[str]) -> str:
+    """Return the note about brokers with a lower bound of the predicted usage; empty: none."""
+    if not brokers:
+        return ""
+    return (
+        "At 100% before, demand unknown, predicted usage is a lower bound: "
+        f"{listed(list(brokers))}."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

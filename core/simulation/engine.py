@@ -15,7 +15,6 @@ from typing import Final
 
 import numpy as np
 
-from core.findings.measures import Spread
 from core.progress import NO_PROGRESS, Progress
 from core.pulsar.placement import find_strategy
 from core.pulsar.rules.combinations import unpaired_avg_shedder
@@ -28,7 +27,7 @@ from core.simulation.managers import Manager
 from core.simulation.model import Flap, RoundResult, Run, SimulatedMove, Simulation, StepResult
 from core.simulation.scenario import gone_brokers, with_brokers
 from core.snapshot import PulsarSnapshot
-from core.units import format_bytes_per_s, format_ratio, pluralize
+from core.units import format_band, format_bytes_per_s, pluralize
 
 _PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
 _SHEDDING: Final = "loadBalancerLoadSheddingStrategy"
@@ -102,7 +101,7 @@ def run_rounds(
     """
     engine = _Engine(strategy, settings, start.manager, run.seed)
     fleet, first = engine.start(start, run)
-    before = _deviation(start.measures().throughput)
+    before = start.measures().throughput.band_ratio
     rounds = list(first)
     progress.step(0, run.rounds, "simulation")
     for done in engine.rounds(fleet, run, looks_seldom=is_hopeless is not None):
@@ -317,7 +316,7 @@ class _Engine:
             minute=round(when[1], 3),
             moves=moves,
             skipped=pairs[0],
-            deviation=_deviation(found.throughput),
+            deviation=found.throughput.band_ratio,
             usage_deviation=found.usage.max_deviation_ratio,
             moved_bytes_per_s=impact.throughput_bytes_per_s or 0.0,
             clients=impact.clients or 0,
@@ -335,12 +334,6 @@ def _limits(distribution: Mapping[str, float]) -> tuple[list[str], list[float]]:
     return names, (limits / limits[-1]).tolist()
 
 
-def _deviation(spread: Spread) -> float | None:
-    """Farthest distance from the mean, above or below, share of the mean."""
-    known = spread.deviations[spread.known]
-    return float(np.abs(known).max()) if known.size else None
-
-
 def _notes(
     snapshot: PulsarSnapshot, settings: EffectiveSettings, overrides: dict[str, object]
 ) -> tuple[str, ...]:
@@ -356,13 +349,13 @@ def _notes(
 
 
 def _with_sentence(done: Simulation) -> Simulation:
-    before, after = format_ratio(done.deviation_before), format_ratio(done.deviation_after)
+    before, after = format_band(done.deviation_before), format_band(done.deviation_after)
     if done.rounds_to_converge is None:
         start = (
             f"{done.shedding} does not converge within {pluralize(done.rounds[-1].number, 'round')}"
         )
     elif not done.move_count:
-        return replace(done, sentence=f"{done.shedding} moves nothing; max deviation {after}.")
+        return replace(done, sentence=f"{done.shedding} moves nothing; deviation band {after}.")
     else:
         minutes = max(one.minute for one in done.rounds if one.moves)
         start = (
@@ -374,7 +367,7 @@ def _with_sentence(done: Simulation) -> Simulation:
         done,
         sentence=f"{start}: {pluralize(done.move_count, 'move')} "
         f"({format_bytes_per_s(done.moved_bytes_per_s)}, "
-        f"{pluralize(done.clients, 'client')}{flaps}), max deviation from the mean traffic "
+        f"{pluralize(done.clients, 'client')}{flaps}), deviation band of traffic "
         f"from {before} to {after}.",
     )
 

@@ -102,7 +102,7 @@ class RoundResult:
         minute: Minutes after the start at which it began.
         moves: What moved.
         skipped: Bundles that the strategy picked and the load manager left, by reason.
-        deviation: Farthest distance of a broker's traffic from the mean afterwards, share of the
+        deviation: Deviation band of traffic afterwards, half width as a share of the
             mean; ``None`` if unknown.
         usage_deviation: How far the highest usage is above the mean afterwards, share of it.
         moved_bytes_per_s: Traffic of the moves.

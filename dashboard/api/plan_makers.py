@@ -54,7 +54,7 @@ class OptimizePlanRequest(OptimizeRequest, frozen=True, kw_only=True):
     """The fewest moves that balance the cluster."""
 
     all_moves: Annotated[
-        bool, param("Also plan moves that do not lower the max deviation any further")
+        bool, param("Also plan moves that do not narrow the deviation band any further")
     ] = False
     reason: Reason = ""
 

@@ -9,6 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from core.plan.model import AT_LEAST
 from core.units import format_ratio
 from dashboard.charts.heatmap import deviation_text, distance_colors
 from dashboard.charts.once import drawn_once
@@ -31,6 +32,7 @@ class BeforeAfter:
         mean_after: Fleet mean after the plan.
         tolerance_ratio: Half width of the target band.
         unit: Unit of the values.
+        is_lower_bound: Shape ``(n,)``: ``after`` is at least so much; empty: of none.
     """
 
     brokers: Sequence[str]
@@ -41,6 +43,7 @@ class BeforeAfter:
     mean_after: float
     tolerance_ratio: float
     unit: Unit
+    is_lower_bound: Sequence[bool] = ()
 
 
 @drawn_once
@@ -78,6 +81,7 @@ def _add_after(figure: go.Figure, data: BeforeAfter, color: str, label: str) -> 
         return
     factor = scale_of(data.unit).factor
     after, low, high = data.after[rows], data.low[rows], data.high[rows]
+    bounds = [bool(data.is_lower_bound) and data.is_lower_bound[row] for row in rows.tolist()]
     figure.add_trace(
         go.Scatter(
             x=after * factor,
@@ -101,12 +105,12 @@ def _add_after(figure: go.Figure, data: BeforeAfter, color: str, label: str) -> 
             name=label,
             customdata=[
                 [
-                    text_of(float(value), data.unit),
+                    (AT_LEAST if bound else "") + text_of(float(value), data.unit),
                     deviation_text(float(value), data.mean_after),
                     text_of(float(least), data.unit),
                     text_of(float(limit), data.unit),
                 ]
-                for value, least, limit in zip(after, low, high, strict=True)
+                for value, least, limit, bound in zip(after, low, high, bounds, strict=True)
             ],
             hovertemplate="%{y}<br><b>%{customdata[0]}</b>, %{customdata[1]}<br>"
             "between %{customdata[2]} and %{customdata[3]}<extra>after</extra>",

@@ -61,13 +61,13 @@ def efficiency_lines(
                         picks.tolist(), texts_of(curve.moved[picks], "bytes/s"), strict=True
                     )
                 ],
-                hovertemplate="%{customdata[0]}<br><b>%{y:.1f}%</b> deviation, "
+                hovertemplate="%{customdata[0]}<br><b>±%{y:.1f}%</b> deviation band, "
                 "%{customdata[1]} moved<extra>" + curve.name + "</extra>",
             )
         )
     styled(figure, height=270 + 16 * len(efficiency_curves), legend=True)
     if goal_ratio is not None:
         figure.add_hline(y=goal_ratio * 100, line={"color": ACCENT, "width": 1, "dash": "dot"})
-    figure.update_yaxes(ticksuffix="%", rangemode="tozero", title_text="max deviation from mean")
+    figure.update_yaxes(ticksuffix="%", rangemode="tozero", title_text="deviation band (±)")
     figure.update_xaxes(ticksuffix=" MB/s", rangemode="tozero", title_text="moved so far")
     return figure

@@ -236,7 +236,7 @@ def _body(dialog: ApplyDialog) -> None:
         if failed:
             st.error(words.coded(str(failed)), icon=":material/error:")
         _buttons(dialog)
-    st.caption(presenter.expiry_words(plan, services.now()))
+    st.caption(f"{presenter.STOP_WORDS} {presenter.expiry_words(plan, services.now())}")
     st.html(_FOCUS, unsafe_allow_javascript=True)
 
 

@@ -105,6 +105,10 @@ def doubt(plan: Plan) -> str:
     return next((item.sentence for item in useless), "")
 
 
+STOP_WORDS: Final = "To stop the run: Stop on its page, or `trimtab runs RUN --stop`."
+"""How to stop a run that is not requested yet."""
+
+
 def expiry_words(plan: Plan, now: datetime) -> str:
     """Return the identity of the plan and its expiry."""
     left_s = (plan.expires_at - now).total_seconds()

@@ -71,7 +71,7 @@ def test_chosen_round_becomes_a_plan_that_holds_the_level_and_may_be_applied(sit
 
 def test_lively_cluster_is_held_at_steady_for_the_run_unless_told_otherwise(site):
     snapshot = uneven(**{"level.stored": "500", "level.effective": "lively"})
-    app = opened(site, snapshot)
+    app = opened(site, snapshot, pick="App policy")
     assert "Level lively" in texts(app)
     assert frame_with(app, "by_hand")["what"][0].startswith("Set the meta level from lively")
     app.toggle(key="hold").set_value(False).run()
@@ -114,7 +114,7 @@ def test_every_candidate_can_be_opened_by_its_address(site, pick):
 
 
 def test_switch_is_a_question_and_says_what_it_keeps_from_happening(site):
-    app = opened(site, only_move_primary="true")
+    app = opened(site, pick="App policy", only_move_primary="true")
     assert "What if" in texts(app)
     assert "Without only_move_primary" in tab(app, "Why")
 
@@ -164,8 +164,8 @@ def test_shell_lines_have_the_command_that_shows_the_same(site):
 def test_the_headline_is_of_the_selected_candidate_and_the_bar_names_the_rounds(site):
     app = opened(site, pick="Optimizer")
     assert "Optimizer: " in texts(app)
-    assert "the app policy" not in texts(app)
-    assert "At lively, the cluster policy" in texts(
+    assert "app policy:" not in texts(app)
+    assert "At lively, cluster policy: max deviation" in texts(
         site.open("pegasus_balance", pick="Cluster policy")
     )
 
@@ -175,8 +175,22 @@ def test_each_count_of_changes_has_its_own_name_and_the_headline_has_none(site, 
     app = opened(site, pick=pick)
     assert {"Balance operations", "Plan steps"} <= {one.label for one in app.metric}
     (headline,) = (one for one in texts(app).splitlines() if one.startswith(("Level ", pick + ":")))
-    assert "changes" in headline
+    assert re.search(
+        r"max deviation of primaries \+[\d.]+% → [+-]?[\d.]+%, (within|outside)", headline
+    )
+    assert "copied" in headline
     assert not re.search(r"\d+ (role )?change", headline)
+
+
+def test_the_recommended_candidate_is_the_default_until_a_person_chooses(site):
+    app = opened(site)
+    rows = frame_with(app, "candidate").set_index("candidate")["mark"]
+    (best,) = (name for name, mark in rows.items() if "recommended" in mark)
+    assert app.session_state["pick"] == best
+    assert "pick" not in app.query_params
+    other = "App policy" if best == "Optimizer" else "Optimizer"
+    assert opened(site, pick=other).query_params["pick"] == other
+    assert opened(site, pick=best).query_params["pick"] == best
 
 
 @pytest.mark.parametrize(("row", "pick"), [(2, "Cluster policy"), (4, "Manual move"), (0, None)])
@@ -184,6 +198,8 @@ def test_a_selected_row_chooses_its_candidate_and_doing_nothing_chooses_none(
     monkeypatch, row, pick
 ):
     session_state = {"candidates": {"selection": {"rows": [row], "columns": []}}}
-    monkeypatch.setattr(candidates, "st", SimpleNamespace(session_state=session_state))
+    address = {}
+    state_of_page = SimpleNamespace(session_state=session_state, query_params=address)
+    monkeypatch.setattr(candidates, "st", state_of_page)
     candidates._choose_row(CANDIDATES)
-    assert session_state.get("pick") == pick
+    assert session_state.get("pick") == address.get("pick") == pick

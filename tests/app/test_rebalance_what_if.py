@@ -13,7 +13,6 @@ from dashboard.app_pages.pulsar.rebalance import queries
 from dashboard.app_pages.pulsar.rebalance.fleets import REAL, FleetChange, scenarios
 from dashboard.charts.dumbbell import deviation_dumbbells
 from dashboard.components.pulsar import moves_plan
-from dashboard.presenters.pulsar.rebalance_plan import worst_deviation
 
 WAIT_S = 120.0
 GONE = "10.1.0.1:8080"
@@ -153,7 +152,7 @@ def test_the_chart_of_a_scenario_ends_where_the_candidate_ends(site, monkeypatch
     )
     pairs = drawn[-1]
     scenario = scenarios((stored(site), fleet)).measures.throughput
-    assert np.nanmax(np.abs(pairs.scenario)) == pytest.approx(worst_deviation(scenario)[0])
+    assert np.nanmax(np.abs(pairs.scenario)) == pytest.approx(scenario.band_ratio)
     assert np.nanmax(np.abs(pairs.after)) == pytest.approx(optimal.deviation_after)
     assert np.isfinite(pairs.scenario).sum() == len(scenario.brokers)
     moves = next(one.value for one in app.dataframe if "topics" in one.value.columns)

@@ -50,7 +50,7 @@ def test_candidates_are_compared_a_setting_is_adjusted_and_the_address_keeps_it(
     expect(page).not_to_have_url(re.compile(TRIGGER))
     page.keyboard.press("Escape")
     page.get_by_role("tab", name="Compare").click()
-    expect(page.get_by_text("max deviation from mean").first).to_be_visible(timeout=FIRST_S)
+    expect(page.get_by_text("deviation band (±)").first).to_be_visible(timeout=FIRST_S)
     assert tab.complaints == []
 
 

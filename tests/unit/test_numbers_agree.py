@@ -7,6 +7,7 @@ places. A page that words or rounds it in another way fails as one that counts s
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -51,6 +52,8 @@ from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.summary import summarize_nodes
 from core.pulsar.measures import DEFAULT_TARGET, BundleCounts, measure, uncounted_bundles
 from core.pulsar.owners import ownership_of
+from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.plan.preview import preview_plan
 from core.pulsar.rules.verdict import verdict_of
 from core.pulsar.settings import effective_settings
 from core.pulsar.snapshot.zkdump import import_zk_dump
@@ -68,10 +71,12 @@ from dashboard.app_pages.pulsar.bundles import model as bundles
 from dashboard.app_pages.pulsar.ownership import model as ownership
 from dashboard.cli.main import run
 from dashboard.components.navigation import firing_badge
+from dashboard.components.pulsar import moves_plan
 from dashboard.presenters.fleet import ActionStatus
 from dashboard.presenters.moves import moves_between, moves_sentence
 from dashboard.presenters.pegasus import cluster as pegasus_page
 from dashboard.presenters.pegasus.fleet import pegasus_summary
+from dashboard.presenters.pulsar import rebalance_plan, unload
 from dashboard.presenters.pulsar.fleet import summary
 from dashboard.systems import SYSTEMS as ENTRIES
 from dashboard.systems import page_part
@@ -257,6 +262,22 @@ class Pulsar(Places):
         return figures(bundles.key_figures(self.load, self.measures.throughput.mean, []))
 
     @cached_property
+    def preview(self):
+        """Of the unload of one bundle; ``None``: none has an owner."""
+        owned = self.movable.filter(pa.compute.is_valid(self.movable["owner"]))
+        if not owned.num_rows:
+            return None
+        taken_at = self.snapshot.manifest.taken_at
+        plan = build_unload_plan(self.snapshot, [owned["bundle"][0].as_py()], now=taken_at)
+        return plan, preview_plan(self.snapshot, plan)
+
+    def planned(self, read):
+        """Return a max deviation that a plan starts from, else that of Brokers."""
+        if self.preview is None or not self.preview[0].steps:
+            return self.brokers["Max deviation"].value
+        return read(*self.preview) or self.brokers["Max deviation"].value
+
+    @cached_property
     def ownership(self):
         found = ownership_of(self.snapshot, self.settings)
         bound = uncounted_bundles(self.snapshot)["heartbeat/SLA"]
@@ -336,6 +357,12 @@ def of_json(findings) -> dict[str, int]:
     return dict(Counter(one["severity"] for one in findings))
 
 
+def deviation_in(sentence: str) -> str:
+    """Return the deviation before a plan: ``... deviation from +41.7% ...``, or unchanged."""
+    found = re.search(r"max traffic deviation (?:from|unchanged at) (\+?[\d.,]+%)", sentence)
+    return "" if found is None else found[1]  # the effect is unknown
+
+
 OF_PULSAR: dict[str, dict[str, Callable[[Pulsar], Any]]] = {
     "brokers": {
         "Brokers, title": lambda one: int(brokers.subtitle(one.measures).split()[0]),
@@ -398,6 +425,18 @@ OF_PULSAR: dict[str, dict[str, Callable[[Pulsar], Any]]] = {
                 if item.code == "traffic_deviation"
             ),
             one.brokers["Max deviation"].value,
+        ),
+        "plan": lambda one: one.planned(
+            lambda plan, _: format_deviation(plan.expected.throughput_deviation_before)
+        ),
+        "Unload and Rebalance, bar": lambda one: one.planned(
+            lambda _, preview: moves_plan._effects(preview, "")[-1].note.split(" · ")[0].split()[-1]
+        ),
+        "Unload and Undo, headline": lambda one: one.planned(
+            lambda plan, preview: deviation_in(unload.answer(plan, preview))
+        ),
+        "Rebalance, dialog": lambda one: one.planned(
+            lambda plan, preview: deviation_in(rebalance_plan.answer(plan, preview))
         ),
     },
     "target": {

@@ -72,6 +72,7 @@ class PastRuns:
         self._before: PulsarSnapshot | None = None
         self._taken_at = 0
         self._unmeasured: list[RunId] = []
+        self._entered: set[str] = set()
 
     def follow(
         self, snapshots: Iterator[PulsarSnapshot], then: PulsarSnapshot
@@ -100,7 +101,9 @@ class PastRuns:
         rows = attributed(events.to_pylist(), self._steps.run_changes(since), since, self._taken_at)
         pending = self._steps.pending()
         self._steps.committed(len(pending))
-        rows += [{"taken_at": self._taken_at} | row for row in pending]
+        # runs of another part of the past, and of people, are events of other minutes
+        mine = [row for row in pending if row["run_id"] in self._entered]
+        rows += [{"taken_at": self._taken_at} | row for row in mine]
         return pa.Table.from_pylist(rows, schema=events.schema)
 
     def _enter(self, run: PastRun) -> None:
@@ -113,8 +116,14 @@ class PastRuns:
         if not plan.applyable:
             return
         run_id = run_id_at(at, plan.plan_id[:6])
-        for moment, event in _events(plan, run.bundles, at):
-            self._append(run_id, moment, event)
+        # at once: a worker that saw the request alone would claim it, and execute it today
+        self._journal.append_all(
+            [
+                self._signed(run_id, moment, event)
+                for moment, event in _events(plan, run.bundles, at)
+            ]
+        )
+        self._entered.add(str(run_id))
         self._unmeasured.append(run_id)
 
     def _measure(self, snapshot: PulsarSnapshot) -> None:
@@ -125,11 +134,11 @@ class PastRuns:
             if view.ended_at is None or at < view.ended_at + _MEASURED_AFTER:
                 continue
             self._unmeasured.remove(run_id)
-            self._append(run_id, at, measured(view, snapshot))
+            self._journal.append(self._signed(run_id, at, measured(view, snapshot)))
 
-    def _append(self, run_id: RunId, at: datetime, event: Event) -> None:
+    def _signed(self, run_id: RunId, at: datetime, event: Event) -> Record:
         record = Record(run_id=run_id, cluster=self._cluster, at=at, actor=ACTOR, event=event)
-        self._journal.append(signed(record, self._key))
+        return signed(record, self._key)
 
 
 def _events(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -19,6 +20,9 @@ EVENT_COLUMNS: Final = (
 MOVES: Final = ("move", "primary")
 """Kinds of events by which a bundle or a partition changes hands."""
 
+JOURNAL_KINDS: Final = ("run", "step")
+"""Events that are read from the journal, with the exact time in their details."""
+
 _EVENTS: Final = "events"
 _LISTED: Final = ", ".join(f'"{name}"' for name in EVENT_COLUMNS)
 _COUNTS: Final = (
@@ -26,6 +30,25 @@ _COUNTS: Final = (
     *("orphans", "arrivals"),
 )
 _MOVERS: Final = ("subject", "moves", "by_trimtab", "returns", "shortest_stay_ms", "last_ms")
+
+
+def moment_of(event: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the time of an event, ms, and its place among the events of the same time.
+
+    An event of a run has the time and the place of its journal entry; others have the time of the
+    snapshot that shows them, and place 0.
+
+    Args:
+        event: Row of :data:`EVENT_COLUMNS`.
+    """
+    taken_at = int(event["taken_at"])
+    if event["kind"] not in JOURNAL_KINDS:
+        return taken_at, 0
+    try:
+        details = json.loads(event["details"] or "{}")
+        return int(details.get("at", taken_at)), int(details.get("seq", 0))
+    except (AttributeError, TypeError, ValueError):  # of a release before
+        return taken_at, 0
 
 
 class EventQueries:

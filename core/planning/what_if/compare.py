@@ -16,7 +16,7 @@ from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.shedding import active_shedding_strategy, strategies_run_by
 from core.simulation import Run, Simulation, simulate
 from core.snapshot import PulsarSnapshot
-from core.units import format_ratio
+from core.units import format_band
 
 NOTHING: Final = "(nothing)"
 _WEIGHTED: Final = "LeastResourceUsageWithWeight"
@@ -147,8 +147,7 @@ def compared(
 
 def _as_it_is(now: Measures, target: float) -> dict[str, Any]:
     spread = now.throughput
-    known = spread.deviations[spread.known]
-    deviation = float(abs(known).max()) if known.size else None
+    deviation = spread.band_ratio
     return {
         "shedding": NOTHING,
         "placement": NOTHING,
@@ -162,7 +161,7 @@ def _as_it_is(now: Measures, target: float) -> dict[str, Any]:
         "flaps": 0,
         "deviation_before": deviation,
         "deviation_after": deviation,
-        "sentence": f"Current max deviation from mean: {format_ratio(deviation)}.",
+        "sentence": f"Current deviation band: {format_band(deviation)}.",
     }
 
 
@@ -244,6 +243,6 @@ def what_if_sentence(pairs: pa.Table, totals: pa.Table) -> str:
     cost = f"moves: {best['moves']:,}; clients that reconnect: {best['clients']:,}"
     within = f"Clusters within the target: {best['meet_target']:,} of {clusters:,}"
     if not best["meet_target"]:
-        deviation = format_ratio(best["deviation_mean"])
-        return f"{within}. Closest pair: {pair}; mean deviation: {deviation}; {cost}."
+        deviation = format_band(best["deviation_mean"])
+        return f"{within}. Closest pair: {pair}; mean deviation band: {deviation}; {cost}."
     return f"{within}. Best pair: {pair}; {cost}."

@@ -19,7 +19,7 @@ def plan_sentence(preview: Preview) -> str:
     clients = preview.clients.clients
     who = "an unknown number of clients" if clients is None else pluralize(clients, "client")
     moved = format_bytes_per_s(preview.clients.throughput_bytes_per_s)
-    effect = _effect(preview)
+    effect = balance_effect(preview)
     bundles = f"{pluralize(count, 'bundle')} ({moved}, {who})"
     unloading = f"moving back {bundles}" if preview.is_undo else f"unloading {bundles}"
     unloading += f": {effect}."
@@ -30,7 +30,8 @@ def plan_sentence(preview: Preview) -> str:
     return f"{also}, and {unloading}"
 
 
-def _effect(preview: Preview) -> str:
+def balance_effect(preview: Preview) -> str:
+    """Return ``max traffic deviation from +126% (b1) to +12% (b2)``, of the busiest brokers."""
     before, after = preview.measures_before.throughput, preview.measures_after.throughput
     old, new = before.max_deviation_ratio, after.max_deviation_ratio
     is_known = all(step.placement.is_known for step in preview.steps)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import pandas as pd
 import pyarrow as pa
 
+from core.history.queries.events import moment_of
 from core.units import ms_to_datetime
 from dashboard.app_pages.history.charts import Lane
 from dashboard.charts.template import ACCENT, SERIES
@@ -102,9 +103,6 @@ LANES: Final = (
     ),
 )
 """From the top of the timeline."""
-
-JOURNAL_KINDS: Final = ("run", "step")
-"""Events that are read from the journal, with the exact time in their details."""
 
 KIND_WORDS: Final[Mapping[str, str]] = {
     "move": "moved",
@@ -215,13 +213,14 @@ def events_frame(events: pa.Table, wanted: Sequence[str] = ()) -> pd.DataFrame:
         wanted: Keys of lanes; empty: all.
     """
     rows = []
-    for row in events.to_pylist():
+    newest = sorted(events.to_pylist(), key=moment_of, reverse=True)
+    for row in newest:
         lane = lane_of(row["kind"], row["by"] or "")
         if wanted and (lane is None or lane.key not in wanted):
             continue
         rows.append(
             {
-                "at": ms_to_datetime(_moment_of(row)),
+                "at": ms_to_datetime(moment_of(row)[0]),
                 "what": what_words(row["kind"], row["details"] or ""),
                 "subject": row["subject"],
                 "before": row["before"] or "",
@@ -235,16 +234,6 @@ def events_frame(events: pa.Table, wanted: Sequence[str] = ()) -> pd.DataFrame:
         )
     names = ("at", "what", "subject", "before", "after", "by", "who", "why", "run", "details")
     return pd.DataFrame(rows, columns=list(names))
-
-
-def _moment_of(row: Mapping[str, Any]) -> int:
-    """Return when an event happened, in ms: the journal's time of a run, else the snapshot's."""
-    if row["kind"] not in JOURNAL_KINDS:
-        return int(row["taken_at"])
-    try:
-        return int(json.loads(row["details"] or "{}")["at"])
-    except (KeyError, TypeError, ValueError):  # of a release before
-        return int(row["taken_at"])
 
 
 def what_words(kind: str, details: str = "") -> str:

@@ -86,7 +86,7 @@ PEGASUS: Final = HistorySystem(
     ),
     evenness=lambda evenness: evenness.spread,
     even_unit="count",
-    even_label="primaries gap",
+    even_label="Primaries gap",
     even_caption="max minus min primaries",
     bound=lambda _: float("nan"),
     even_figures=_even_figures,

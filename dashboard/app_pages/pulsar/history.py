@@ -88,7 +88,7 @@ def _with_load(rows: pd.DataFrame, after: Storable) -> pd.DataFrame:
 def _read_pair(first: CachedSnapshot, second: CachedSnapshot) -> tuple[Storable, Storable, str]:
     pair = reading(first), reading(second)
     then, now = (one.measures.throughput.max_deviation_ratio for one in pair)
-    even = f"traffic deviation {format_ratio(then)} before, {format_ratio(now)} after"
+    even = f"max traffic deviation {format_deviation(then)} before, {format_deviation(now)} after"
     return pair[0].snapshot, pair[1].snapshot, even
 
 
@@ -137,7 +137,7 @@ PULSAR: Final = HistorySystem(
     ),
     evenness=lambda evenness: evenness.deviation,
     even_unit="ratio",
-    even_label="traffic deviation",
+    even_label="Traffic deviation",
     even_caption="max deviation",
     bound=lambda target_ratio: target_ratio,
     even_figures=_even_figures,

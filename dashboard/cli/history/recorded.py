@@ -15,6 +15,7 @@ import msgspec
 import typer
 
 from core.errors import UnknownNameError
+from core.history.queries.events import moment_of
 from core.history.store.layout import HistoryError
 from core.snapshot.store import save_snapshot
 from core.units import datetime_to_ms, format_age, format_bytes, ms_to_datetime, pluralize
@@ -238,6 +239,7 @@ def events(
     chosen = [
         row for row in rows if (not kinds or row["kind"] in kinds) and by in (None, row["by"] or "")
     ]
+    chosen.sort(key=moment_of)
     problems = _incomplete(past, cluster, ["minutes", "events"], start, end)
     body = {
         "cluster": cluster,
@@ -255,7 +257,7 @@ def events(
             ("at (UTC)", "kind", "what", "before", "after", "by", "run"),
             [
                 (
-                    clock(row["taken_at"]),
+                    clock(moment_of(row)[0]),
                     row["kind"],
                     row["subject"] or "",
                     row["before"] or "",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from core.operations.health.pulsar import measures_json
-from core.plan.model import Plan
+from core.plan.model import AT_LEAST, Plan, is_lower_bound
 from core.pulsar.plan.clients import ClientImpact
 from core.pulsar.plan.preview import OtherPreview, Preview
 from core.units import format_bytes_per_s, format_ratio
@@ -80,7 +80,7 @@ def before_after_text(outcome: Preview) -> tuple[Sequence[str], list[list[str]]]
         [
             row["broker"],
             format_ratio(row["usage_ratio_before"]),
-            _between(row, "usage_ratio", format_ratio),
+            _usage_after(row),
             format_bytes_per_s(row["throughput_bytes_per_s_before"]),
             _between(row, "throughput_bytes_per_s", format_bytes_per_s),
             _number(row["bundle_count_before"]),
@@ -96,6 +96,11 @@ def _between(row: dict[str, Any], name: str, text: Any) -> str:
     """The expected value, with the extremes where they differ visibly."""
     after, low, high = (text(row[f"{name}_{moment}"]) for moment in ("after", "low", "high"))
     return after if low == high else f"{after} ({low} to {high})"
+
+
+def _usage_after(row: dict[str, Any]) -> str:
+    bound = is_lower_bound(row["usage_ratio_before"], row["usage_ratio_after"])
+    return f"{AT_LEAST if bound else ''}{_between(row, 'usage_ratio', format_ratio)}"
 
 
 def _number(value: float | None) -> str:

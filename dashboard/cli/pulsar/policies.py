@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from core.errors import UnknownNameError
+from core.plan.model import describe_usage_after
 from core.plan.options import PlanOptions
 from core.planning.isolation_fixes import FixFinder
 from core.planning.limits.effects import limit_effects
@@ -301,7 +302,7 @@ class _PlannedPolicy:
                     f"{row['departures']:.0f}",
                     f"{row['arrivals']:.1f}",
                     format_ratio(row["usage_ratio_before"]),
-                    format_ratio(row["usage_ratio_after"]),
+                    describe_usage_after(row["usage_ratio_before"], row["usage_ratio_after"]),
                     f"{format_ratio(self.limit)}{' exceeded' if row['broker'] in over else ''}",
                 )
                 for row in touched

@@ -75,6 +75,9 @@ class PegasusDialog(ApplyDialog):
             alt="Steps of the plan",
             height=min(_DIALOG_PX, tables.height_of(len(rows))),
         )
+        restored = presenter.restored_words(self.preview)
+        if restored:
+            st.caption(words.plain(restored))
 
 
 def in_dialog(made: Plan) -> Plan:

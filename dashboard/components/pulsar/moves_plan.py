@@ -13,14 +13,20 @@ from numpy.typing import NDArray
 from core.plan.model import Plan
 from core.pulsar.plan.preview import Preview
 from core.pulsar.steps.base import policy_change_of
-from core.units import UNKNOWN, format_bytes_per_s, format_ratio, pluralize
+from core.units import (
+    UNKNOWN,
+    format_band,
+    format_bytes_per_s,
+    format_deviation,
+    format_ratio,
+    pluralize,
+)
 from dashboard import state
 from dashboard.charts.bars import before_after_bars
 from dashboard.charts.dumbbell import MAX_A_SIDE, deviation_dumbbells, pairs_of
 from dashboard.components import action_bar, applying, figures, words
 from dashboard.components.pulsar.applying import PulsarDialog
 from dashboard.presenters.applying import remarks
-from dashboard.presenters.pulsar import rebalance_plan
 from dashboard.presenters.pulsar import unload as presenter
 from dashboard.presenters.pulsar.settings import is_shedding
 from dashboard.services import config_option
@@ -51,6 +57,8 @@ def draw_bars(preview: Preview) -> None:
         key="plan_before_after",
         alt=f"{quantity} by broker before and after the moves",
     )
+    if quantity == "usage" and (note := presenter.usage_note(preview)):
+        st.caption(words.plain(note))
     _draw_excluded(preview.measures_after.throughput)
 
 
@@ -190,12 +198,19 @@ def draw_bar(
         _draw_shown(page, dialog)
 
 
+_VISIBLE: Final = 0.005
+"""A band that is wider by less is written as the same."""
+
+
 def _compared(now: Spread, after: Spread | None) -> str:
-    """Return the deviation that a plan starts from, and whether it gets worse."""
-    start = rebalance_plan.worst_deviation(now)
-    end = None if after is None else rebalance_plan.worst_deviation(after)
-    words = "higher than now" if start and end and end[0] > start[0] else "now"
-    return f"{words} {rebalance_plan.worst_words(now)}"
+    """Return the deviation that a plan starts from, whether it gets worse, and a wider band."""
+    start = now.max_deviation_ratio
+    end = None if after is None else after.max_deviation_ratio
+    is_higher = start is not None and end is not None and end > start
+    note = f"{'higher than now' if is_higher else 'now'} {format_deviation(start)}"
+    # the busiest broker does not say that another is idle
+    is_wider = after is not None and end is not None and (after.band_ratio or 0.0) > end + _VISIBLE
+    return f"{note} · band {format_band(after.band_ratio)}" if after and is_wider else note
 
 
 def _effects(preview: Preview, part: str) -> list[action_bar.PlanFigure]:
@@ -224,7 +239,7 @@ def _effects(preview: Preview, part: str) -> list[action_bar.PlanFigure]:
         ),
         action_bar.PlanFigure(
             label="Max deviation",
-            value=UNKNOWN if after is None else rebalance_plan.worst_words(after),
+            value=format_deviation(None if after is None else after.max_deviation_ratio),
             note=_compared(before, after),
         ),
     ]

@@ -308,10 +308,10 @@ def missed_target_sentence(optimal: Proposal, target_ratio: float) -> str:
 
 
 def _extreme(optimal: Proposal, ratio: float) -> str:
-    """Return a max deviation, or with a relief the usage of the busiest broker."""
+    """Return a deviation band, or with a relief the usage of the busiest broker."""
     if _is_relief(optimal):
         return f"max usage {format_ratio(optimal.high * (1 + ratio))}"
-    return f"max deviation {format_ratio(ratio)}"
+    return format_band(ratio)
 
 
 def bounds_words(optimal: Proposal) -> list[str]:

@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.plan.model import Plan
+from core.plan.model import Plan, is_lower_bound, lower_bound_note
 from core.pulsar.placement import Placement
 from core.pulsar.placement.filters import (
     ANTI_AFFINITY,
@@ -123,6 +123,22 @@ def before_after(preview: Preview, quantity: str) -> BeforeAfter:
         mean_after=float(known.mean()) if known.size else float("nan"),
         tolerance_ratio=preview.measures_before.target.bound,
         unit=unit,
+        is_lower_bound=[
+            quantity == "usage" and is_lower_bound(*pair)
+            for pair in zip(columns["before"][order], columns["after"][order], strict=True)
+        ],
+    )
+
+
+def usage_note(preview: Preview) -> str:
+    """Return the note about brokers whose predicted usage is a lower bound; empty: none."""
+    rows = preview.before_after.to_pylist()
+    return lower_bound_note(
+        [
+            row["broker"]
+            for row in rows
+            if is_lower_bound(row["usage_ratio_before"], row["usage_ratio_after"])
+        ]
     )
 
 

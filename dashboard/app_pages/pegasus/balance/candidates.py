@@ -96,6 +96,19 @@ class CandidateComparison:
 
 def lines_of(compared: CandidateComparison) -> list[model.CandidateRow]:
     """Return one row a candidate, as far as it is known; the first is doing nothing."""
+    lines = _rows(compared)
+    best = model.recommended(lines, compared.page.facts.target_ratio)
+    lines = [
+        replace(one, mark=", ".join(filter(None, ("recommended", one.mark))))
+        if one.name == best
+        else one
+        for one in lines
+    ]
+    return [*lines, model.CandidateRow(name=HAND, note="one partition")]
+
+
+def _rows(compared: CandidateComparison) -> list[model.CandidateRow]:
+    """Return the rows that are compared: doing nothing, the policies, the planner."""
     measure = compared.even_run.measure
     effective = compared.settings.here.policy
     level = compared.page.facts.effective_level
@@ -123,21 +136,32 @@ def lines_of(compared: CandidateComparison) -> list[model.CandidateRow]:
             rate=compared.rate,
         )
     )
-    best = model.recommended(lines, compared.page.facts.target_ratio)
-    lines = [
-        replace(one, mark=", ".join(filter(None, ("recommended", one.mark))))
-        if one.name == best
-        else one
-        for one in lines
-    ]
-    return [*lines, model.CandidateRow(name=HAND, note="one partition")]
+    return lines
 
 
-def picked(effective: str) -> str:
-    """Return the chosen candidate: of the session, of the address, or the cluster's policy."""
-    state.begin_choice(state.PICK, CANDIDATES, effective)
+def best_of(compared: CandidateComparison) -> str:
+    """Return the recommended candidate, else the effective policy."""
+    best = model.recommended(_rows(compared), compared.page.facts.target_ratio)
+    return best or (CLUSTER if compared.settings.here.policy == "cluster" else APP)
+
+
+def effect_of(compared: CandidateComparison, name: str) -> model.CandidateEffect:
+    """Return the effect of a candidate on the max deviation, and the data that it copies."""
+    rows = {row.name: row for row in _rows(compared)}
+    return model.CandidateEffect(
+        measure=compared.even_run.measure,
+        before=rows[model.NO_CHANGE].off,
+        after=rows[name].off,
+        copied_mb=rows[name].copy_mb,
+    )
+
+
+def picked(default: str) -> str:
+    """Return the chosen candidate: of the session, of the address, or the default."""
+    is_chosen = state.PICK in st.query_params  # it stays when another one becomes the default
+    state.begin_choice(state.PICK, CANDIDATES, default)
     name = str(st.session_state[state.PICK])
-    state.end_choice(state.PICK, name, default=effective)
+    state.end_choice(state.PICK, name, default="" if is_chosen else default)
     return name
 
 
@@ -161,7 +185,7 @@ def draw_table(
                 "Max deviation",
                 f"{measure.capitalize()} of any node vs. mean, at convergence.",
             ),
-            "off": tables.percent(
+            "off": tables.signed_percent(
                 "After", "Max deviation from the mean at convergence.", width_px=58
             ),
             "changes": tables.whole(
@@ -193,7 +217,7 @@ def draw_table(
 def _choose_row(names: Sequence[str]) -> None:
     rows = st.session_state[_TABLE]["selection"]["rows"]
     if rows and names[rows[0]] in CANDIDATES:  # doing nothing is none
-        st.session_state[state.PICK] = names[rows[0]]
+        st.session_state[state.PICK] = st.query_params[state.PICK] = names[rows[0]]
 
 
 def draw_compared(lines: Sequence[model.CandidateRow]) -> None:

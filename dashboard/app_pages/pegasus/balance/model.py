@@ -17,7 +17,7 @@ from core.pegasus.balance.node_order import LikelyPlan
 from core.pegasus.balance.preconditions import disk_doubts
 from core.pegasus.balance.rounds import BalanceRound
 from core.pegasus.balance.score import count_spread
-from core.pegasus.even.planner import EvenPlan, deviation
+from core.pegasus.even.planner import EvenPlan, signed_deviation
 from core.pegasus.even.request import EvenRequest
 from core.pegasus.even.weights import node_loads
 from core.pegasus.levels import FunctionLevel
@@ -25,7 +25,7 @@ from core.pegasus.plan.build import RequestedMove
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.view import ClusterView
 from core.plan.options import CopyRate
-from core.units import pluralize
+from core.units import format_band, format_deviation, format_mb, pluralize
 from dashboard.presenters.pegasus.copies import time_words, total_cost
 from dashboard.queries.pegasus.balance import BalanceBasis, Measure, PolicyRounds
 
@@ -34,6 +34,7 @@ KIND_WORDS: Final = {
     PlanKind.COPY_PRIMARY: "primary copied",
     PlanKind.COPY_SECONDARY: "secondary copied",
 }
+NO_CHANGE: Final = "no change"
 POLICY_NAMES: Final = {"app": "App policy", "cluster": "Cluster policy"}
 _ORDER_WORDS: Final = (
     "Between equal nodes, upstream takes the first in the order of its hash map. That order "
@@ -63,9 +64,9 @@ def recommended(rows: Sequence[CandidateRow], target_ratio: float) -> str:
         change is needed, or none reaches the target.
     """
     known = [one for one in rows if one.off is not None]
-    if len(known) < len(rows) or (rows and (rows[0].off or 0.0) <= target_ratio):
+    if len(known) < len(rows) or (rows and abs(rows[0].off or 0.0) <= target_ratio):
         return ""
-    even = [one for one in known if (one.off or 0.0) <= target_ratio]
+    even = [one for one in known if abs(one.off or 0.0) <= target_ratio]
     best = min(even, key=lambda one: (one.copy_mb or 0.0, one.changes or 0), default=None)
     return "" if best is None else best.name
 
@@ -73,21 +74,54 @@ def recommended(rows: Sequence[CandidateRow], target_ratio: float) -> str:
 # -- the answer --------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, kw_only=True)
+class CandidateEffect:
+    """The effect of one candidate at its end.
+
+    Attributes:
+        measure: What is compared.
+        before: Max deviation of a node, share of the mean, signed; ``None``: nothing is known.
+        after: The same at the end; ``None``: not computed.
+        copied_mb: Copied data; ``None``: not computed, or unknown.
+    """
+
+    measure: Measure
+    before: float | None
+    after: float | None
+    copied_mb: float | None
+
+    def describe(self, target_ratio: float) -> str:
+        """Return ``max deviation of primaries +107% → +9.4%, within target ±10%; no data copied``.
+
+        Args:
+            target_ratio: Half width of the target band.
+        """
+        is_within = self.after is not None and abs(self.after) <= target_ratio
+        copied = format_mb(self.copied_mb) if self.copied_mb else "no data"
+        return (
+            f"max deviation of {self.measure} {format_deviation(self.before)} → "
+            f"{format_deviation(self.after)}, {'within' if is_within else 'outside'} target "
+            f"{format_band(target_ratio)}; {copied} copied"
+        )
+
+
 def answer(
     facts: PegasusFacts,
     basis: BalanceBasis,
     first: BalanceRound,
     run: PolicyRounds | None,
+    effect: CandidateEffect,
     policy: str,
 ) -> str:
-    """Return the sentence about the next round of the cluster's balancer.
+    """Return the sentence about a policy of the cluster's balancer.
 
     Args:
         facts: The snapshot.
         basis: The same, as the policies take it.
         first: Its next round.
         run: Its rounds to the end; ``None``: not known yet.
-        policy: ``app`` or ``cluster``, the one that is in force.
+        effect: Of these rounds.
+        policy: ``app`` or ``cluster``.
     """
     level = facts.effective_level
     name = POLICY_NAMES[policy].lower()
@@ -99,19 +133,26 @@ def answer(
         return f"{head}; the {name} waits. {why}"
     if not first.plans:
         return f"{head}; {name}: no changes."
-    who = f"The {name}" if level is FunctionLevel.LIVELY else f"At lively, the {name}"
+    who = f"{name[0].upper()}{name[1:]}" if level is FunctionLevel.LIVELY else f"At lively, {name}"
     if run is None:
-        return f"{head}. {who} plans {changes_words(first.plans)}."
-    verb = "converges" if run.is_converged else "does not converge"
-    return f"{head}. {who} {verb} with {changes_words(run.plans)}."
+        return f"{head}. {who}: {changes_words(first.plans)}."
+    end = "" if run.is_converged else "; does not converge"
+    return f"{head}. {who}: {effect.describe(facts.target_ratio)}{end}."
 
 
-def even_answer(plan: EvenPlan | None) -> str:
-    """Return the sentence about the plan of our own planner; ``None`` while it is computed."""
+def even_answer(plan: EvenPlan | None, effect: CandidateEffect, target_ratio: float) -> str:
+    """Return the sentence about the plan of our own planner.
+
+    Args:
+        plan: ``None`` while it is computed.
+        effect: Of the plan.
+        target_ratio: Half width of the target band.
+    """
     if plan is None:
         return "Optimizer: computing."
-    changes = changes_words(plan.steps) if plan.steps else "no changes"
-    return f"Optimizer: {verdict_words(plan)}, {changes}."
+    if not plan.steps:
+        return f"Optimizer: {verdict_words(plan)}, no changes."
+    return f"Optimizer: {effect.describe(target_ratio)}."
 
 
 def why_not(
@@ -255,7 +296,8 @@ class CandidateRow:
         takes: How long the copies take.
         primary_stddev: Of primaries at the end.
         replica_stddev: Of replicas at the end.
-        off: Max deviation of a node from the mean of the chosen measure at the end, 0..1.
+        off: Max deviation of a node from the mean of the chosen measure at the end, share of the
+            mean, with its sign.
         note: What else is to be said.
     """
 
@@ -275,16 +317,16 @@ class CandidateRow:
 
 
 def off_mean(view: ClusterView, basis: BalanceBasis, measure: Measure) -> float | None:
-    """Return the max deviation of a node from the mean, 0..1; ``None``: nothing is known."""
+    """Return the max deviation of a node, share of the mean, signed; ``None``: nothing is known."""
     weights = basis.weights(measure, view)
-    return deviation(node_loads(view, weights)) if weights.is_known.any() else None
+    return signed_deviation(node_loads(view, weights)) if weights.is_known.any() else None
 
 
 def as_it_is(basis: BalanceBasis, measure: Measure) -> CandidateRow:
     """Return the row of doing nothing."""
     spread = count_spread(basis.view)
     return CandidateRow(
-        name="no change",
+        name=NO_CHANGE,
         primary_stddev=spread.primary_stddev,
         replica_stddev=spread.replica_stddev,
         off=off_mean(basis.view, basis, measure),

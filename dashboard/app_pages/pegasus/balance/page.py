@@ -38,10 +38,9 @@ effective = switches.CLUSTER if own.here.policy == "cluster" else switches.APP
 figures.key_figures(cluster.key_figures(page.facts), key="balance")
 answer = st.container()
 with st.container(key="workbench"):
-    left, right = st.columns([1.35, 1], gap="medium")
+    left, right = st.columns([1.5, 1], gap="medium")
 with left:
     words.section("Candidates")
-    pick = candidates.picked(effective)
     candidates_here = st.container()
     with st.container(horizontal=True, vertical_alignment="center"):
         measure = switches.measure_choice()
@@ -50,12 +49,17 @@ settings = own
 even_run = queries.EvenRun(
     stored=page.stored, request=EvenRequest(measure=queries.MEASURE_OF[measure])
 )
+expected = switches.expected_rate(page, basis)
+unadjusted = candidates.CandidateComparison(
+    page=page, basis=basis, settings=own, even_run=even_run, rate=expected, followed=(effective,)
+)
+pick = candidates.picked(candidates.best_of(unadjusted))
 with adjust:
     if pick in switches.POLICIES:
         settings = switches.draw_settings(page, own, switches.POLICIES[pick])
     elif pick == switches.EVEN:
         even_run = switches.even_run(page, measure)
-    rate = switches.copy_rate(page, basis)
+    rate = switches.copy_rate(expected)
 compared = candidates.CandidateComparison(
     page=page,
     basis=basis,
@@ -68,7 +72,11 @@ lines = candidates.lines_of(compared)
 first = queries.first_round(own.candidate(page, own.here.policy))
 with answer:
     if pick == switches.EVEN:
-        words.answer(model.even_answer(compared.even()))
+        words.answer(
+            model.even_answer(
+                compared.even(), candidates.effect_of(compared, pick), page.facts.target_ratio
+            )
+        )
     else:
         shown = pick if pick in switches.POLICIES else effective
         described = replace(compared, settings=own) if shown == effective else compared
@@ -78,6 +86,7 @@ with answer:
                 basis,
                 described.first(shown),
                 described.run(shown),
+                candidates.effect_of(described, shown),
                 switches.POLICIES[shown],
             )
         )

@@ -263,9 +263,17 @@ def measure_choice() -> queries.Measure:
     )
 
 
-def copy_rate(page: PegasusPage, basis: queries.BalanceBasis) -> CopyRate:
-    """Draw the copy rate that times are estimated with, and return it."""
-    expected = copies.expected_rate(measured_rate(page.config, page.name), basis)
+def expected_rate(page: PegasusPage, basis: queries.BalanceBasis) -> CopyRate:
+    """Return the copy rate of recent copies, else of the limit."""
+    return copies.expected_rate(measured_rate(page.config, page.name), basis)
+
+
+def copy_rate(expected: CopyRate) -> CopyRate:
+    """Draw the copy rate that times are estimated with, and return it.
+
+    Args:
+        expected: Its default.
+    """
     rate = st.number_input(
         "Copy rate (MB/s)",
         min_value=0.1,

@@ -18,13 +18,14 @@ from dashboard.app_pages.pulsar.rebalance.fleets import REAL, FleetChange
 from dashboard.components import tables, words
 from dashboard.components.waiting import until
 from dashboard.presenters.pulsar import rebalance as presenter
-from dashboard.presenters.pulsar import rebalance_plan
 from dashboard.presenters.pulsar.sliders import sliders
 
 if TYPE_CHECKING:
     from dashboard.components.pulsar.page import PulsarPage
 
 _LOOK_EVERY_S: Final = 1.0
+BAND_HELP: Final = "All brokers are within ± this of the mean traffic, at convergence."
+"""Unlike the max deviation, which is of the busiest broker, it counts idle brokers too."""
 _TABLE: Final = "candidates"
 
 DECIDING: Final = "Computing the next round of each strategy."
@@ -142,9 +143,9 @@ def draw_table(
 ) -> None:
     """Draw the candidates, one row each; selecting a row chooses it."""
     rows = presenter.table(lines, choice.optimal, queries.OPTIMIZER)
-    now = rebalance_plan.worst_deviation(choice.page.reading.measures.throughput)
+    now = choice.page.reading.measures.throughput.band_ratio
     rows["bar"] = tables.deviation_bars(
-        rows["after"].astype(float) / 100, target_ratio, end_ratio=now[0] if now else None
+        rows["after"].astype(float) / 100, target_ratio, end_ratio=now
     )
     waiting = any(
         line.is_pending or (choice.is_simulated and line.simulated is None) for line in lines
@@ -154,8 +155,8 @@ def draw_table(
         "mark": st.column_config.TextColumn(
             "Status", width=100, help="Configured on the cluster or adjusted on this page."
         ),
-        "bar": tables.deviation("Max deviation", "Max deviation from the mean at convergence."),
-        "after": tables.whole("After (%)", "Max deviation from the mean at convergence."),
+        "bar": tables.deviation("Deviation band", BAND_HELP),
+        "after": tables.whole("After (±%)", BAND_HELP),
         "moves": tables.whole("Moves", "Moves in all rounds."),
         "moved": tables.whole("MB/s", "Moved traffic; repeated moves count each time."),
         "clients": tables.whole("Clients", "Producers and consumers that reconnect."),

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from core.simulation import RoundResult
-from core.units import format_bytes_per_s, listed, pluralize
+from core.units import format_bytes_per_s, format_deviation, listed, pluralize
 from dashboard.app_pages.pulsar.rebalance.fleets import FleetChange, FleetScenario
-from dashboard.presenters.pulsar.rebalance_plan import MAX_DEVIATION, worst_deviation, worst_words
 
 _NAMED = 3
 
@@ -36,12 +35,13 @@ def supposition(fleet: FleetChange) -> str:
 
 def beginning(origin: FleetScenario) -> str:
     """Return the balance of the changed fleet before shedding."""
-    before, after = worst_deviation(origin.before), worst_deviation(origin.measures.throughput)
+    before, after = origin.before, origin.measures.throughput
+    old, new = before.max_deviation_ratio, after.max_deviation_ratio
     reached = (
         "Balance unknown."
-        if before is None or after is None
-        else f"Before shedding: {MAX_DEVIATION} {worst_words(origin.measures.throughput)} "
-        f"({after[1]}; now {worst_words(origin.before)})."
+        if old is None or new is None
+        else f"Before shedding: max traffic deviation {format_deviation(new)} "
+        f"({after.worst}; now {format_deviation(old)})."
     )
     return f"{_placed(origin.change)} {reached}"
 

@@ -167,7 +167,7 @@ def draw_rest(optimal: Proposal) -> None:
         f"All {pluralize(len(optimal.moves), 'move')}",
         key=state.ALL_MOVES,
         bind="query-params",
-        help=f"The first {optimal.needed:,} moves reach the same max deviation.",
+        help=f"The first {optimal.needed:,} moves reach the same deviation band.",
     )
     st.caption(words.plain(optimal.rest_gain))
 

@@ -10,14 +10,13 @@ import pandas as pd
 from core.actions.describe import count_named
 from core.actions.events import Measured
 from core.actions.views import RunView
-from core.plan.model import BrokerExpectation
+from core.plan.model import BrokerExpectation, lower_bound_note
 from core.units import (
     UNKNOWN,
     format_age,
     format_bytes_per_s,
     format_deviation,
     format_ratio,
-    listed,
 )
 from dashboard.app_pages.run.charts import RunOutcome
 from dashboard.charts.scale import Unit
@@ -107,13 +106,13 @@ def outcome_sentence(view: RunView) -> str:
     came = (
         "not measured yet"
         if measured is None
-        else f"{format_ratio(measured.throughput_deviation)} measured"
+        else f"{format_deviation(measured.throughput_deviation)} measured"
     )
     lost = f"{count_named('Unassigned', view.unassigned)}. " if view.unassigned else ""
     return (
-        f"{lost}Max deviation from mean traffic: "
-        f"{format_ratio(expected.throughput_deviation_before)} before, "
-        f"{format_ratio(expected.throughput_deviation_after)} predicted, {came}."
+        f"{lost}Max traffic deviation: "
+        f"{format_deviation(expected.throughput_deviation_before)} before, "
+        f"{format_deviation(expected.throughput_deviation_after)} predicted, {came}."
     )
 
 
@@ -132,12 +131,7 @@ def doubt(view: RunView) -> str:
         return ""
     after = format_age((measured.taken_at - view.ended_at).total_seconds())
     full = [one.broker for one in view.plan.expected.brokers if one.is_lower_bound]
-    least = (
-        f" At 100% before, demand unknown, predicted usage is a lower bound: {listed(full)}."
-        if full
-        else ""
-    )
-    return f"Measured {after} after the end.{least}"
+    return f"Measured {after} after the end. {lower_bound_note(full)}".rstrip()
 
 
 def outcome_table(view: RunView) -> pd.DataFrame:

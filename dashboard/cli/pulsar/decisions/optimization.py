@@ -17,7 +17,7 @@ from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.recent import recent_bundles
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot
-from core.units import format_bytes_per_s, format_ratio, pluralize, severity_label
+from core.units import format_band, format_bytes_per_s, format_ratio, pluralize, severity_label
 from dashboard.cli import plan_answers
 from dashboard.cli.options import Config, Json, PlanFile, PlanReason, Release, Settings
 from dashboard.cli.output import Answer, emit, note, print_line, table
@@ -47,7 +47,7 @@ def run_optimize(
     all_moves: Annotated[
         bool,
         typer.Option(
-            "--all-moves", help="Also plan moves that do not lower the max deviation any further."
+            "--all-moves", help="Also plan moves that do not narrow the deviation band any further."
         ),
     ] = False,
     settings: Settings = None,
@@ -177,8 +177,8 @@ def _show(proposal: Proposal) -> None:
         print_line(f"... and {len(proposal.binding) - _BINDINGS_SHOWN} more; --json lists all.")
     if proposal.lower_bound_bytes_per_s is None:
         print_line(
-            "Target not reachable. Lower bound of the max deviation: "
-            f"{format_ratio(proposal.deviation_floor)}."
+            "Target not reachable. Lower bound of the deviation band: "
+            f"{format_band(proposal.deviation_floor)}."
         )
     elif proposal.ratio is not None:
         print_line(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -182,6 +183,12 @@ def config_in(folder: Path) -> TrimtabConfig:
     return TrimtabConfig(state_dir=folder, clusters=(cluster,), access=access)
 
 
+def assert_once(events):
+    """The older part of a past does not repeat the runs of the newer one."""
+    places = [json.loads(row["details"])["seq"] for row in events if row["kind"] in {"run", "step"}]
+    assert len(places) == len(set(places))
+
+
 def test_the_written_past_is_history_with_runs_that_the_journal_proves(
     first: PulsarSnapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,6 +208,7 @@ def test_the_written_past_is_history_with_runs_that_the_journal_proves(
     by = {(row["kind"], row["by"]) for row in events}
     assert {("move", "trimtab"), ("step", "trimtab"), ("run", "trimtab")} <= by
     assert all(row["actor"] == ACTOR for row in events if row["kind"] == "run" and row["actor"])
+    assert_once(events)
     journal = SqlJournal(config.journal_address)
     assert journal.verify().damage is None
     (run_id,) = journal.run_ids()

@@ -305,7 +305,7 @@ def test_a_bundle_too_large_for_any_broker_is_named():
     assert proposal.verdict == "best_effort"
     assert proposal.binding[0].code == "bundle_too_large"
     assert giant in proposal.binding[0].sentence
-    assert "Needed for 283%" in proposal.sentence
+    assert "Needed for ±283%" in proposal.sentence
     assert proposal.deviation_floor > 1.0
     assert giant not in {move.bundle for move in proposal.moves}
 

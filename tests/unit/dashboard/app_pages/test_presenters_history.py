@@ -178,15 +178,17 @@ def test_entry_of_a_run_has_the_time_of_the_journal_as_the_page_of_the_run():
     whole = dict.fromkeys(("before", "after", "by", "run_id", "actor", "reason"))
     seen = {"taken_at": AT, "subject": "r1", **whole}
     rows = [
-        {**seen, "kind": "run", "details": json.dumps({"at": AT - MINUTE})},
-        {**seen, "kind": "step", "details": json.dumps({"at": AT - MINUTE})},
+        {**seen, "kind": "run", "details": json.dumps({"at": AT - MINUTE, "seq": 1})},
+        {**seen, "kind": "step", "details": json.dumps({"at": AT - MINUTE, "seq": 3})},
+        {**seen, "kind": "run", "details": json.dumps({"at": AT - MINUTE, "seq": 2})},
         {**seen, "kind": "move", "details": json.dumps({"at": AT - MINUTE})},
         {**seen, "kind": "run", "details": "{}"},
         {**seen, "kind": "run", "details": "[]"},
     ]
     table = events_frame(pa.Table.from_pylist(rows))
     before = NOON - timedelta(minutes=1)
-    assert list(table["at"]) == [before, before, NOON, NOON, NOON]
+    assert list(table["at"]) == [NOON, NOON, NOON, before, before, before]
+    assert list(table["what"])[3:] == ["run step", "run", "run"], "newest first, by journal place"
 
 
 def test_change_of_two_minutes_runs_from_the_earlier_to_the_later_one():

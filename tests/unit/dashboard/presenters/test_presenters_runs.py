@@ -32,7 +32,7 @@ from core.actions.runs import fold
 from core.pegasus.steps.batch import PartitionProposal, ProposeMany
 from core.pegasus.steps.level import SetMetaLevel
 from core.pegasus.steps.partition import Partition
-from core.plan.model import BrokerExpectation
+from core.plan.model import BrokerExpectation, describe_usage_after
 from core.pulsar.steps.setting import SetDynamicSetting
 from core.pulsar.steps.split import SplitBundle
 from dashboard.app_pages.activity import model as activity
@@ -391,7 +391,7 @@ def test_measured_stands_beside_expected():
     )
     view = view_of(*DONE, measured)
     assert outcome.outcome(view, "usage").came[0] == 0.55
-    assert "40% before, 10% predicted, 12.5% measured" in outcome.outcome_sentence(view)
+    assert "+40% before, +10% predicted, +12.5% measured" in outcome.outcome_sentence(view)
     table = outcome.outcome_table(view).set_index("broker")
     assert table.loc["b1:8080", "traffic_came"] == "2 MB/s"
     assert "measured" in [
@@ -405,7 +405,7 @@ def test_measured_stands_beside_expected():
 )
 def test_the_usage_predicted_for_a_saturated_broker_is_a_lower_bound(before, after, shown):
     one = BrokerExpectation(broker="b1:8080", usage_before=before, usage_after=after)
-    assert one.describe_usage_after() == shown
+    assert one.describe_usage_after() == describe_usage_after(before, after) == shown
 
 
 def test_what_is_unassigned_is_never_a_deviation_alone():

@@ -35,21 +35,24 @@ def spread(*values: float) -> Spread:
 
 
 @pytest.mark.parametrize(
-    ("values", "expected"),
+    ("values", "busiest", "band"),
     [
-        ((100.0, 110.0, 30.0), (0.625, "b2")),
-        ((100.0, 160.0, 100.0), (1 / 3, "b1")),
-        ((100.0, np.nan, 50.0), (1 / 3, "b0")),
-        ((0.0, 0.0), None),
-        ((np.nan,), None),
+        ((100.0, 110.0, 30.0), 0.375, 0.625),
+        ((100.0, 160.0, 100.0), 1 / 3, 1 / 3),
+        ((100.0, np.nan, 50.0), 1 / 3, 1 / 3),
+        ((0.0, 0.0), 0.0, 0.0),
+        ((np.nan,), None, None),
     ],
 )
-def test_the_farthest_broker_is_the_one_farthest_above_or_below_the_mean(values, expected):
-    found = rebalance_plan.worst_deviation(spread(*values))
-    assert found == (None if expected is None else (pytest.approx(expected[0]), expected[1]))
+def test_the_max_deviation_is_of_the_busiest_broker_and_the_band_of_all(values, busiest, band):
+    found = spread(*values)
+    assert (found.max_deviation_ratio, found.band_ratio) == (
+        pytest.approx(busiest),
+        pytest.approx(band),
+    )
 
 
-def test_the_plan_speaks_of_the_farthest_broker_and_who_takes_the_bundles():
+def test_the_plan_speaks_of_the_busiest_broker_and_who_takes_the_bundles():
     snapshot = make_snapshot(brokers=4, bundles=60, now=NOW)
     rows = snapshot.bundles.to_pylist()
     hot = max(
@@ -59,8 +62,8 @@ def test_the_plan_speaks_of_the_farthest_broker_and_who_takes_the_bundles():
     plan = build_unload_plan(snapshot, [hot["bundle"]], destination="10.1.0.4:8080", now=NOW)
     said = rebalance_plan.answer(plan, preview_plan(snapshot, plan))
     assert said.startswith("Unload 1 bundle (")
-    assert "max deviation from mean traffic" in said
-    assert said.endswith("); requested destination: 10.1.0.4:8080.")
+    assert "max traffic deviation from +" in said
+    assert said.endswith("%; requested destination: 10.1.0.4:8080.")
 
 
 @pytest.mark.parametrize(
@@ -163,7 +166,7 @@ def proposal(**fields):
             {},
             (
                 "Target ±20% not reached",
-                "Target ±20% not reached; best plan: max deviation 30%. Reasons: tab Why.",
+                "Target ±20% not reached; best plan: ±30%. Reasons: tab Why.",
             ),
         ),
         (
@@ -171,8 +174,8 @@ def proposal(**fields):
             (
                 "Target ±20% not reachable",
                 (
-                    "Target ±20% not reachable; best plan: max deviation 30%, "
-                    "lower bound: max deviation 26.4%. Reasons: tab Why."
+                    "Target ±20% not reachable; best plan: ±30%, "
+                    "lower bound: ±26.4%. Reasons: tab Why."
                 ),
             ),
         ),
@@ -189,11 +192,3 @@ def test_a_missed_target_is_said_with_what_the_best_plan_reaches(fields, expecte
     optimal = proposal(**fields)
     said = missed_target(optimal, 0.2), missed_target_sentence(optimal, 0.2)
     assert said == expected
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [((100.0, 160.0, 100.0), "+33.3%"), ((100.0, 110.0, 30.0), "-62.5%"), ((0.0, 0.0), "unknown")],
-)
-def test_the_max_deviation_of_a_plan_has_its_sign(values, expected):
-    assert rebalance_plan.worst_words(spread(*values)) == expected
