@@ -415,7 +415,7 @@ def _steps(view: RunView, ended_after_s: float) -> str:
         more = f" The same holds for {pluralize(others, 'more step')}." if others else ""
         return f"Nothing to do: {first.sentence if first else ''}{more}"
     done, total = len(_in(view, "DONE")), len(view.steps)
-    parts = [f"{done:,} of {pluralize(total, 'step')} done within {format_age(ended_after_s)}"]
+    parts = [f"{done:,} of {pluralize(total, 'step')} done in {format_age(ended_after_s)}"]
     parts += [f"{count:,} {words}" for words, count in view.differing.items()]
     is_lacking = view.purpose is not None and view.purpose.holds is False
     if view.unserved and not is_lacking:  # what is lacking names them already

@@ -74,7 +74,7 @@ def page_answer(facts: PegasusFacts, verdict: BalanceVerdict) -> str:
         balance = (
             "Not balanced: the balancer acts in rounds."
             if acts
-            else "Not balanced: the balancer counts operations and executes none."
+            else "Not balanced: at this level, the balancer counts operations and executes none."
         )
     if not service:
         return balance

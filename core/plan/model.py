@@ -119,7 +119,7 @@ def lower_bound_note(brokers: Sequence[str]) -> str:
     if not brokers:
         return ""
     return (
-        "At 100% before, demand unknown, predicted usage is a lower bound: "
+        "Usage was at 100%: demand is unknown, and the predicted usage is a lower bound: "
         f"{listed(list(brokers))}."
     )
 

@@ -27,8 +27,8 @@ class CopyRate(NamedTuple):
     is_limit: bool = False
 
     def describe(self) -> str:
-        """Return ``98 MB/s (the last 8 copies here)``."""
-        return f"{self.mb_per_s:,.3g} MB/s ({self.basis})"
+        """Return ``98 MB/s per copy (the last 8 copies here)``."""
+        return f"{self.mb_per_s:,.3g} MB/s per copy ({self.basis})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

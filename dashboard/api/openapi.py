@@ -178,8 +178,7 @@ th, td {{ text-align: left; padding: .35rem .8rem .35rem 0; border-bottom: 1px s
   vertical-align: top; }}
 </style></head><body><main>
 <h1>HTTP interface</h1>
-<p>A resource returns the JSON of the command with the same name, with the rules and roles of the
-command line. <a href="/api/v1/openapi.json">OpenAPI document</a> · <a href="/">Pages</a></p>
+<p>Each resource returns the JSON of the command with the same name. The same roles apply. <a href="/api/v1/openapi.json">OpenAPI document</a> · <a href="/">Pages</a></p>
 <p>With sign-in, send an API token of <code>trimtab tokens create</code>. An answer about a snapshot
 has its id as <code>ETag</code>; with <code>If-None-Match</code> the answer for the same snapshot is
 304. Limit: {limit} requests a minute. Errors follow RFC 9457.</p>
@@ -188,11 +187,16 @@ has its id as <code>ETag</code>; with <code>If-None-Match</code> the answer for 
 </main></body></html>"""
 
 
-def page(document: Mapping[str, Any]) -> str:
-    """Return an OpenAPI document as HTML; it has no script and loads nothing."""
+def page(document: Mapping[str, Any], address: str) -> str:
+    """Return an OpenAPI document as HTML; it has no script and loads nothing.
+
+    Args:
+        document: The document.
+        address: Of the server, as the reader has it.
+    """
     example = (
         'curl -H "Authorization: Bearer $TRIMTAB_TOKEN" \\\n'
-        "  'http://127.0.0.1:8501/api/v1/drill/sandbox?domains=false&hot_threshold=0.8'"
+        f"  '{address}/api/v1/drill/sandbox?domains=false&hot_threshold=0.8'"
     )
     groups: dict[str, dict[str, str]] = {}
     for path, methods in document["paths"].items():

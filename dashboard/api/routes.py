@@ -35,9 +35,9 @@ def document() -> dict[str, Any]:
     return openapi.document(resources())
 
 
-@lru_cache(maxsize=1)
-def _page_text() -> str:
-    return openapi.page(document())
+@lru_cache(maxsize=8)
+def _page_text(address: str) -> str:
+    return openapi.page(document(), address)
 
 
 @lru_cache(maxsize=1)
@@ -52,8 +52,8 @@ def _openapi(_: Request) -> Response:
     return Response(_document_text(), media_type="application/json")
 
 
-def _page(_: Request) -> Response:
-    return HTMLResponse(_page_text())
+def _page(http: Request) -> Response:
+    return HTMLResponse(_page_text(str(http.base_url).rstrip("/")))
 
 
 async def _unknown_operation(http: Request) -> Response:

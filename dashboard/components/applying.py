@@ -225,7 +225,7 @@ def _body(dialog: ApplyDialog) -> None:
     # a form sends what is typed together with the click: none is lost, and Enter submits
     with st.form("_apply_form", border=False):
         st.text_input(
-            "Reason (recorded in the audit log)",
+            "Reason (recorded in the journal)",
             key=REASON,
             max_chars=500,
             placeholder=f"For example: {dialog.example}",
@@ -287,7 +287,7 @@ def _confirmation(dialog: ApplyDialog) -> None:
     if why:
         st.text_input(
             # read aloud as it is written, so it has no Markdown; names of clusters need none
-            f"{why[0].upper() + why[1:]}. Enter {dialog.plan.cluster} to confirm",
+            f"{why[0].upper() + why[1:]}. To confirm, enter {dialog.plan.cluster}",
             key=TYPED,
         )
 

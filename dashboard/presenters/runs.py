@@ -180,11 +180,16 @@ def _known_left_s(view: RunView) -> float | None:
     return None if view.state != "RUNNING" or not left or is_open else _left_s(view, left)
 
 
-def _left_s(view: RunView, left: int) -> float:
-    """Seconds until the rest is done: the pace or the steps' own time, whichever is slower."""
+def _left_s(view: RunView, left: int) -> float | None:
+    """Seconds until the rest is done: the pace or the steps' own time, whichever is slower.
+
+    Only further steps wait for their turn; of a single step nothing is known until it is done.
+    """
     took = [step.took_ms / 1000 for step in view.steps if step.took_ms is not None]
+    if not took and left == 1:
+        return None
     own_s = sum(took) / len(took) if took else 1.0
-    return left * max(own_s, 60.0 / pace_of(view).per_min)
+    return own_s + (left - 1) * max(own_s, 60.0 / pace_of(view).per_min)
 
 
 def pace_words(view: RunView) -> str:
@@ -234,7 +239,7 @@ def run_figures(view: RunView, now: datetime) -> list[KeyFigure]:
         KeyFigure(
             label="Failed",
             value=str(bad),
-            note=", ".join(parts) or ("no steps" if view.is_ended else ""),
+            note=", ".join(parts) or ("no failed steps" if view.is_ended else ""),
             status="bad" if bad else "ok" if view.is_ended else "",
         ),
         KeyFigure(

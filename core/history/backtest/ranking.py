@@ -259,8 +259,8 @@ def _sentence(
     goal = f"the target of {format_ratio(target.deviation)}"
     if row["rank"] == 1 and not row["meets_target"]:
         words = (
-            f"No candidate meets {goal} deviation and {allowed} {nouns.moves} a day; nearest: "
-            f"{_figures(row)} with {row['candidate']}."
+            f"No candidate meets {goal} deviation and {allowed} {nouns.moves} a day. Closest: "
+            f"{row['candidate']}, {_figures(row)}."
         )
     else:
         verdict = "meets" if row["meets_target"] else "misses"

@@ -172,8 +172,8 @@ class Agreement:
         if not count:
             return ""
         moved = sum(len(row) for row in self.rounds["moved"].to_pylist()) - self.moves
-        with_moves = f", with {pluralize(moved, 'move')}" if moved else ""
-        return f"; {pluralize(count, 'round')}{with_moves}, cannot be compared"
+        with_moves = f" with {pluralize(moved, 'move')}" if moved else ""
+        return f"; {pluralize(count, 'round')}{with_moves} cannot be compared"
 
 
 @dataclass(frozen=True, slots=True)

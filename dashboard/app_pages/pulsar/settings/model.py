@@ -382,8 +382,8 @@ def rounds_words(
     if off_now == off_then and decision_now == decision_then:
         return [("With the changes", f"No effect on the next round: {decision_then}")]
     return [
-        ("Next shedding round", f"None, {off_now} is false." if off_now else decision_now),
-        ("With the changes", f"None, {off_then} is false." if off_then else decision_then),
+        ("Next shedding round", f"None, because {off_now} is false." if off_now else decision_now),
+        ("With the changes", f"None, because {off_then} is false." if off_then else decision_then),
     ]
 
 
