@@ -178,7 +178,8 @@ th, td {{ text-align: left; padding: .35rem .8rem .35rem 0; border-bottom: 1px s
   vertical-align: top; }}
 </style></head><body><main>
 <h1>HTTP interface</h1>
-<p>Each resource returns the JSON of the command with the same name. The same roles apply. <a href="/api/v1/openapi.json">OpenAPI document</a> · <a href="/">Pages</a></p>
+<p>Each resource returns the JSON of the command with the same name. The same roles apply.
+<a href="/api/v1/openapi.json">OpenAPI document</a> · <a href="/">Pages</a></p>
 <p>With sign-in, send an API token of <code>trimtab tokens create</code>. An answer about a snapshot
 has its id as <code>ETag</code>; with <code>If-None-Match</code> the answer for the same snapshot is
 304. Limit: {limit} requests a minute. Errors follow RFC 9457.</p>

@@ -52,7 +52,7 @@ class NewRun(Request, frozen=True, kw_only=True):
 
     cluster: Annotated[str, param("Cluster of the plan")]
     plan: Annotated[dict[str, Any], param("Plan of this installation, with its signature")]
-    reason: Annotated[str, param("Reason (recorded in the journal)")] = ""
+    reason: Annotated[str, param("Reason (recorded in the audit log)")] = ""
     pace_per_min: Annotated[
         Annotated[float, msgspec.Meta(gt=0)] | None,
         param("Rate limit (steps/min); null: the cluster's limit"),
@@ -74,7 +74,7 @@ class NewRun(Request, frozen=True, kw_only=True):
 class Reason(Request, frozen=True, kw_only=True):
     """Why."""
 
-    reason: Annotated[str, param("Reason (recorded in the journal)")] = ""
+    reason: Annotated[str, param("Reason (recorded in the audit log)")] = ""
 
 
 class Comment(Request, frozen=True, kw_only=True):

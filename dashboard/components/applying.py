@@ -225,7 +225,7 @@ def _body(dialog: ApplyDialog) -> None:
     # a form sends what is typed together with the click: none is lost, and Enter submits
     with st.form("_apply_form", border=False):
         st.text_input(
-            "Reason (recorded in the journal)",
+            "Reason (recorded in the audit log)",
             key=REASON,
             max_chars=500,
             placeholder=f"For example: {dialog.example}",

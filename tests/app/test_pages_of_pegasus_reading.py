@@ -254,7 +254,7 @@ def test_another_level_in_the_address_is_previewed_and_may_be_applied(site):
     assert not app.button(key="_apply_now").disabled  # what lacks is reported when it is pressed
     assert app.text_input(key="_apply_reason")
     assert app.text_input(key="_apply_typed").label == (  # read aloud as it is written
-        "Balancing of the whole cluster by the meta server. Enter peg to confirm"
+        "Balancing of the whole cluster by the meta server. To confirm, enter peg"
     )
 
 

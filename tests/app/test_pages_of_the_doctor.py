@@ -258,7 +258,7 @@ def test_a_change_without_effect_is_said_once_and_why_rebalance_cannot_try_it(si
     assert "Next shedding round" not in said
     assert "Rebalance does not simulate these settings." in said
     on = site.open("settings", set=["loadBalancerSheddingEnabled=true"])
-    assert "None, loadBalancerSheddingEnabled is false." in texts(on)
+    assert "None, because loadBalancerSheddingEnabled is false." in texts(on)
 
 
 @pytest.mark.parametrize(("minutes", "is_found"), [(1, False), (3, True)])

@@ -260,7 +260,7 @@ def _sentence(
     if row["rank"] == 1 and not row["meets_target"]:
         words = (
             f"No candidate meets {goal} deviation and {allowed} {nouns.moves} a day. Closest: "
-            f"{row['candidate']}, {_figures(row)}."
+            f"{row['candidate']} ({_figures(row)})."
         )
     else:
         verdict = "meets" if row["meets_target"] else "misses"

@@ -61,7 +61,7 @@ def test_a_run_does_its_steps_in_order_and_ends() -> None:
     assert [name for _, _, name in world.sends] == [FIRST, SECOND, THIRD]
     assert _codes(world) == ["landed"] * 3
     assert all(world.owners[name] == BROKERS[3] for name in (FIRST, SECOND, THIRD))
-    assert world.view.sentence == "3 of 3 steps done within 2 s."
+    assert world.view.sentence == "3 of 3 steps done in 2 s."
     first = world.view.steps[0]
     assert first.before is not None
     assert first.before.holder == OWNERS[FIRST]
@@ -116,7 +116,7 @@ def test_a_failed_step_ends_the_run_in_the_clusters_words(answer, code, words) -
     assert _codes(world) == [code, "max_failures", "max_failures"]
     assert words in _ending(world, 0).sentence
     assert _ending(world, 1).sentence.startswith("1 step failed; the run stops at 1. The last")
-    assert world.view.sentence.startswith(f"{UNSERVED} No step was done. 0 of 3 steps done within ")
+    assert world.view.sentence.startswith(f"{UNSERVED} No step was done. 0 of 3 steps done in ")
     assert "First: " in world.view.sentence
 
 
@@ -226,7 +226,7 @@ def test_a_last_step_that_stays_unknown_is_waited_for_too() -> None:
     world.faults[FIRST] = Faults("late", after_s=300.0)
     assert world.work() == "FAILED"
     assert _codes(world) == ["timed_out"]
-    done = "No step was done. 0 of 1 step done within 71 s; 1 unknown (timed out). First: "
+    done = "No step was done. 0 of 1 step done in 71 s; 1 unknown (timed out). First: "
     assert world.view.sentence.startswith(f"{UNSERVED} {done}")
 
 

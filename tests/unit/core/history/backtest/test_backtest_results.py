@@ -207,8 +207,8 @@ def test_no_shedding_is_ranked_only_where_it_meets_the_target():
         (2, None),
     ]
     assert rows[0]["sentence"].startswith(
-        "No candidate meets the target of 20% deviation and 10 unloads a day; nearest: 50%, "
-        "280.0 a day with c3."
+        "No candidate meets the target of 20% deviation and 10 unloads a day. Closest: c3 (50%, "
+        "280.0 a day)."
     )
     assert {row["candidate_number"] for row in rows if row["is_pareto"]} == {3, 4}
     even = run_rows(scored(0, 0.1, 0), scored(2, 0.1, 0, candidate="no shedding", shedding="none"))
