@@ -14,7 +14,7 @@ run: setup-run ## set up, then open the product on the embedded fleet
 
 test: setup-dev check ## set up, then everything CI runs (checks and tests)
 	@.ci/browser
-	@$(PYTEST) -n 4 --no-loadscope-reorder -m "not slow" --hypothesis-profile=ci
+	@$(PYTEST) -n 4 --no-loadscope-reorder -m "not slow" --hypothesis-profile=ci --durations=60
 
 test-all: setup-dev check ## the same with the long suites: live, faults, huge fleets, 20,000 mutations
 	@.ci/browser

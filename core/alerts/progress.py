@@ -38,16 +38,16 @@ def looked(
                         hint=found.hint,
                         since=found.since or one.now,
                     )
-                if before.since > one.now:  # of a clock that was ahead
-                    before = replace(before, since=one.now)
-                is_due = one.now - before.since >= timedelta(minutes=minutes)
+                # that of the objects in question now; a clock may have been ahead
+                since = min(found.since or before.since, one.now)
+                is_due = one.now - since >= timedelta(minutes=minutes)
                 state: AlertState = "firing" if is_due or before.state == "firing" else "pending"
                 after[key] = replace(
                     before,
                     state=state,
                     sentence=found.sentence,
                     hint=found.hint,
-                    since=min(before.since, found.since or before.since),
+                    since=since,
                     measured=found.measured,
                     limit=found.limit,
                 )

@@ -150,7 +150,7 @@ _TIERS: Final[Mapping[str, CommandEntry]] = {
     ),
     "export": CommandEntry(
         f"{_CLI}.pipeline",
-        "Write hours, days or profiles of a cluster to a Parquet or CSV file.",
+        "Write hours, days or profiles to a Parquet or CSV file.",
         "trimtab pipeline export sandbox --tier hours --kind broker --out hours.parquet",
     ),
 }

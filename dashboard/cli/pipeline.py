@@ -193,7 +193,7 @@ def export_(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Write hours, days or profiles of a cluster to a Parquet or CSV file.
+    """Write hours, days or profiles to a Parquet or CSV file.
 
     CSV has no histograms.
     """

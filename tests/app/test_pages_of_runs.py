@@ -144,7 +144,8 @@ def test_double_click_requests_one_run(site, snapshot):
 def test_dialog_keeps_its_plan_when_a_newer_snapshot_comes(site, snapshot):
     app = site.open("unload", bundles=movable(snapshot, 1))
     apply_button(app).click().run()
-    first = next(one for one in app.caption if one.value.startswith("Plan")).value.split("`")[1]
+    said = next(one.value for one in app.caption if "Plan `" in one.value)
+    first = said.partition("Plan `")[2].partition("`")[0]
     site.put(make_snapshot(brokers=6, bundles=60, now=now() + timedelta(seconds=1)))
     fill(app)
     app.button(key=GO).click().run()

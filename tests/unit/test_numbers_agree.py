@@ -442,7 +442,7 @@ OF_PULSAR: dict[str, dict[str, Callable[[Pulsar], Any]]] = {
     "target": {
         "Brokers": lambda one: one.brokers["Max deviation"].note.rpartition(" ")[2],
         "Brokers, title": lambda one: "±" + brokers.subtitle(one.measures).split()[-4],
-        "Fleet": lambda one: one.fleet["Max deviation"].note.split()[1],
+        "Fleet": lambda one: one.fleet["Max deviation"].note.rpartition(" ")[2],
         "health --json": lambda one: format_band(one.health["target_percent"] / 100),
         "HTTP": lambda one: format_band(one.health_over_http["target_percent"] / 100),
         "findings": lambda one: next(

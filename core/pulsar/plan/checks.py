@@ -358,7 +358,7 @@ def _check_owner(basis: Basis, bundle: str, row: int) -> Iterator[Diagnostic]:
                 bundle,
                 f"{bundle} is unassigned: there is nothing to unload (the cluster would "
                 "return 204, without effect).",
-                "The next lookup of one of its topics assigns it.",
+                "If it is being moved, plan again in a minute. Else a topic lookup assigns it.",
             )
     elif owner not in basis.view.broker_index:
         yield _error(

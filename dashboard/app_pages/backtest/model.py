@@ -332,7 +332,7 @@ def _named(row: Mapping[Hashable, Any]) -> dict[str, Any]:
     return {str(name): value for name, value in row.items()}
 
 
-_UPSTREAM: Final = "org.apache.pulsar."
+_PACKAGE: Final = "org."
 """Begins the names of classes, which are shown without their package."""
 
 
@@ -343,7 +343,7 @@ def _plain(text: object) -> str:
     value = json.loads(text)
     if not isinstance(value, str):
         return json.dumps(value)
-    return value.rpartition(".")[2] if value.startswith(_UPSTREAM) else value
+    return value.rpartition(".")[2] if value.startswith(_PACKAGE) else value
 
 
 def wanted(changes: pd.DataFrame) -> dict[str, Any]:

@@ -55,6 +55,7 @@ class FleetRow:
         verdict: What is wrong, and what was examined; ``None``: there is no snapshot.
         deviation_ratio: Of the busiest broker from the mean traffic, or the largest of the nodes'
             primaries either way.
+        measure: What the deviation is of: traffic or primaries.
         target_ratio: Deviation that its target allows; 0: there is no snapshot.
         trend: The same over the last hours, percent, oldest first.
         usage_ratio: Of the fullest broker.
@@ -76,6 +77,7 @@ class FleetRow:
     group: str = ""
     verdict: Verdict | None = None
     deviation_ratio: float | None = None
+    measure: str = ""
     target_ratio: float = 0.0
     trend: Sequence[float] = ()
     usage_ratio: float | None = None
@@ -301,7 +303,9 @@ def _deviation(rows: Sequence[FleetRow]) -> KeyFigure:
     return KeyFigure(
         label="Max deviation",
         value=format_deviation(value),
-        note=f"target {format_band(worst.target_ratio)} · {worst.cluster}" if worst else "",
+        note=f"{worst.measure} of {worst.cluster}, target {format_band(worst.target_ratio)}"
+        if worst
+        else "",
         status=band_status(
             None if value is None else abs(value), worst.target_ratio if worst else 0.0
         ),

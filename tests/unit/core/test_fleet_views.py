@@ -147,18 +147,26 @@ def test_commands_take_a_group_for_its_clusters(capsys: pytest.CaptureFixture[st
 
 def test_max_deviation_is_the_largest_outside_a_target_not_the_most_times_over_one() -> None:
     acting = ActionStatus(access="", run="")
-    pulsar = FleetRow(cluster="p", acting=acting, deviation_ratio=1.23, target_ratio=0.2)
-    pegasus = FleetRow(cluster="g", acting=acting, deviation_ratio=1.07, target_ratio=0.1)
-    calm = FleetRow(cluster="c", acting=acting, deviation_ratio=1.5, target_ratio=2.0)
+    pulsar = FleetRow(
+        cluster="p", measure="traffic", acting=acting, deviation_ratio=1.23, target_ratio=0.2
+    )
+    pegasus = FleetRow(
+        cluster="g", measure="primaries", acting=acting, deviation_ratio=1.07, target_ratio=0.1
+    )
+    calm = FleetRow(
+        cluster="c", measure="traffic", acting=acting, deviation_ratio=1.5, target_ratio=2.0
+    )
 
     def shown(*rows: FleetRow) -> tuple[str, str]:
         figures = key_figures(rows, None, None, datetime.now(UTC))
         [figure] = [one for one in figures if one.label == "Max deviation"]
         return figure.value, figure.note
 
-    assert shown(pegasus, pulsar) == ("+123%", "target ±20% · p")
-    assert shown(calm, pegasus)[1].endswith("· g"), "what is within its target is no problem"
-    assert shown(calm)[1].endswith("· c")
+    assert shown(pegasus, pulsar) == ("+123%", "traffic of p, target ±20%")
+    assert shown(calm, pegasus)[1].startswith("primaries of g,"), (
+        "what is within its target is no problem"
+    )
+    assert shown(calm)[1].startswith("traffic of c,")
 
 
 BUNDLE = "a/b/0x0_0x8"

@@ -40,6 +40,7 @@ class PegasusFleet:
             acting=acting_of(config, cluster),
             verdict=one.verdict,
             deviation_ratio=one.deviation_ratio,
+            measure="primaries",
             target_ratio=one.target_ratio,
             trend=[ratio * 100 for ratio in trends.primaries],
             usage_ratio=one.disk_ratio,

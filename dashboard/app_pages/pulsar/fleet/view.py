@@ -42,6 +42,7 @@ class PulsarFleet:
             acting=acting_of(config, cluster),
             verdict=one.verdict,
             deviation_ratio=one.deviation_ratio,
+            measure="traffic",
             target_ratio=one.target_ratio,
             trend=deviations,
             usage_ratio=one.usage_ratio,

@@ -160,7 +160,9 @@ def draw_table(
         "moves": tables.whole("Moves", "Moves in all rounds."),
         "moved": tables.whole("MB/s", "Moved traffic; repeated moves count each time."),
         "clients": tables.whole("Clients", "Producers and consumers that reconnect."),
-        "rounds": st.column_config.TextColumn("Rounds", help="Rounds to convergence.", width=58),
+        "rounds": st.column_config.TextColumn(
+            "Rounds", help="Rounds to convergence; +: not converged after so many.", width=58
+        ),
     }
     for name, width in (("after", 66), ("moves", 54), ("moved", 50), ("clients", 58)):
         columns[name]["width"] = width

@@ -51,7 +51,7 @@ with st.container(key="workbench"):
     left, right = st.columns([1.5, 1], gap="medium")
 with left, st.container(horizontal=True, vertical_alignment="center"):
     st.header("Candidates", anchor=False, width="content")
-    st.caption("simulated to convergence", width="content")
+    st.caption("simulated round by round", width="content")
     st.space("stretch")
     frozen.draw_recompute(live, page)
     fleet = what_if.control(page)

@@ -41,20 +41,20 @@ def test_copies_take_between_all_at_once_and_one_after_the_other(
         (
             CopyRate(98.4, "the last 8 copies here"),
             500.0,
-            "98.4 MB/s (the last 8 copies here)",
+            "98.4 MB/s per copy (the last 8 copies here)",
             "12 s to 42 s",
         ),
         (
             CopyRate(98.4, "the last 8 copies here"),
             20.0,
-            "20 MB/s (limit per disk)",
+            "20 MB/s per copy (limit per disk)",
             "12 s to 42 s",
         ),
-        (None, 20.0, "20 MB/s (limit per disk; no copy measured yet)", "12 s or longer"),
+        (None, 20.0, "20 MB/s per copy (limit per disk; no copy measured yet)", "12 s or longer"),
         (
             CopyRate(98.4, "the last copy here"),
             None,
-            "98.4 MB/s (the last copy here)",
+            "98.4 MB/s per copy (the last copy here)",
             "12 s to 42 s",
         ),
     ],
@@ -96,7 +96,7 @@ def test_plan_names_one_time_and_what_its_rate_is_based_on():
     terms = PlanOptions(now=datetime.now(UTC), copy_rate=CopyRate(0.5, "the last 8 copies here"))
     plan = moves_plan(snapshot_of(content), asked, terms)
     (note,) = [item.sentence for item in plan.diagnostics if item.code == "copies"]
-    assert note.endswith("about 40 s at 0.5 MB/s (the last 8 copies here).")
+    assert note.endswith("about 40 s at 0.5 MB/s per copy (the last 8 copies here).")
 
 
 def test_a_plan_and_a_page_give_one_copy_the_same_time_and_size():
