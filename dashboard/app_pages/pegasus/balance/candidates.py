@@ -175,10 +175,10 @@ def draw_table(
     in_units, columns = tables.sized(
         rows,
         {
-            "candidate": tables.words("Candidate", width_px=102),
+            "candidate": tables.words("Candidate", width_px=96),
             "mark": st.column_config.TextColumn(
                 "Status",
-                width=106,
+                width=98,
                 help=f"Recommended: {measure} within the target with the least data copied.",
             ),
             "bar": tables.deviation(
@@ -189,13 +189,13 @@ def draw_table(
                 "After", "Max deviation from the mean at convergence.", width_px=58
             ),
             "changes": tables.whole(
-                "Total changes", "Simulated, all rounds to convergence.", width_px=100
+                "Total changes", "Simulated, all rounds to convergence.", width_px=97
             ),
             "copies": tables.whole(
-                "Copies", "Copied replicas; role changes copy no data.", width_px=62
+                "Copies", "Copied replicas; role changes copy no data.", width_px=56
             ),
             "copy_mb": tables.copied(),
-            "rounds": tables.whole("Rounds", width_px=62),
+            "rounds": tables.whole("Rounds", width_px=57),
         },
     )
     st.session_state[_TABLE] = {"selection": {"rows": [names.index(pick)], "columns": []}}
