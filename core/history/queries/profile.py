@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.history.queries.load import LoadRequest, LoadSeries, load_over
 from core.history.queries.tier_reader import TierReader
 from core.history.store.layout import FIRST_MONDAY_MS, HOUR_MS, WEEK_MS
 from core.history.store.reading import TimeRange
+from core.history.store.retention import added_files
 from core.history.tiers.model import PROFILE_WEEKS
-from core.history.tiers.registry import PROFILES
+from core.history.tiers.registry import HOURS, PROFILES, tier_tables
 from core.history.tiers.sql import MIN_WEEKS
 from core.snapshot.record import TAKEN_AT
 
@@ -42,14 +44,10 @@ class Profile:
 def stored_profile(
     store: HistoryStore, cluster: str, kind: str, subject: str, measure: str
 ) -> Profile | None:
-    """Return the profile that the pipeline made; ``None`` if it has none of the object.
+    """Return the profile of the newest weeks that the pipeline made; ``None`` if it has none.
 
-    Args:
-        store: The history.
-        cluster: Name of the cluster.
-        kind: Kind of the object.
-        subject: Its name in the tiers.
-        measure: One with percentiles.
+    The arguments are those of :func:`weekly_profile`.
+
     Raises:
         HistoryError: The profiles cannot be read.
     """
@@ -74,23 +72,28 @@ def stored_profile(
 def weekly_profile(
     store: HistoryStore, cluster: str, kind: str, subject: str, end_ms: int, measure: str
 ) -> Profile | None:
-    """Return the profile of an object: stored, or from the hours where the pipeline made none.
+    """Return the profile of an object: stored, or from its hours.
+
+    The stored one is of the newest weeks: one that ends before them, and one that the pipeline did
+    not make, is computed.
 
     Args:
         store: The history.
         cluster: Name of the cluster.
         kind: Kind of the object.
         subject: Its name in the tiers.
-        end_ms: Where the weeks end that are computed.
+        end_ms: Where the weeks end.
         measure: One with percentiles.
     Returns:
         ``None`` if no hour of the object is known.
     Raises:
         HistoryError: The records cannot be read.
     """
-    stored = stored_profile(store, cluster, kind, subject, measure)
-    if stored is not None:
-        return stored
+    newest = pc.max(added_files(tier_tables(store), HOURS, cluster)["last"]).as_py()
+    if newest is not None and end_ms >= newest:
+        stored = stored_profile(store, cluster, kind, subject, measure)
+        if stored is not None:
+            return stored
     span = TimeRange(end_ms - PROFILE_WEEKS * WEEK_MS, end_ms)
     request = LoadRequest(cluster=cluster, kind=kind, subject=subject, span=span, source="hours")
     series = load_over(store, request)

@@ -102,7 +102,8 @@ def _first_about(stored: CachedSnapshot) -> CachedSnapshot:
     snapshots = {}
     for one in (*earlier, stored):
         with suppress(OpsError):  # removed meanwhile
-            snapshots[read(one).snapshot.snapshot_id] = one, read(one).snapshot
+            snapshot = read(one).snapshot
+            snapshots[snapshot.snapshot_id] = one, snapshot
     if stored.snapshot_id not in snapshots:
         return stored
     *before, (_, snapshot) = snapshots.values()

@@ -133,14 +133,10 @@ def _recorded(found: LoadSeries) -> str:
 
 def _date_format(span_ms: int) -> str:
     """Return the format of a time axis; dates are always shown."""
-    days = span_ms / 86_400_000
-    return (
-        "%d %b %H:%M"
-        if days <= _DAYS_WITH_HOURS
-        else "%d %b"
-        if days <= _DAYS_OF_ONE_YEAR
-        else "%d %b %Y"
-    )
+    days = span_ms / DAY_MS
+    if days <= _DAYS_WITH_HOURS:
+        return "%d %b %H:%M"
+    return "%d %b" if days <= _DAYS_OF_ONE_YEAR else "%d %b %Y"
 
 
 def _draw_lines(found: LoadSeries, compared: LoadComparison | None) -> None:

@@ -81,6 +81,15 @@ def recorded_weeks(tmp_path_factory):
     return store, year
 
 
+def test_a_profile_of_the_past_knows_nothing_of_later_weeks(recorded_weeks) -> None:
+    store, year = recorded_weeks
+    end = END_MS - 7 * 24 * HOUR_MS
+    found = weekly_profile(store, year.cluster, "cluster", "", end, "msg_throughput")
+    newest = weekly_profile(store, year.cluster, "cluster", "", END_MS, "msg_throughput")
+    assert same(newest, stored_profile(store, year.cluster, "cluster", "", "msg_throughput"))
+    assert found.weeks.max() == newest.weeks.max() - 1
+
+
 @pytest.mark.parametrize("kind", ["bundle", "broker", "cluster"])
 def test_the_pipeline_makes_the_profiles_of_the_hours(recorded_weeks, kind) -> None:
     store, year = recorded_weeks
