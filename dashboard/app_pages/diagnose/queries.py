@@ -90,13 +90,10 @@ diagnosed = BackgroundResults(_diagnosed, max_entries=32)
 """By kind of the cluster and snapshot: the diagnosis, or the sentence why there is none."""
 
 
-def to_diagnose(stored: CachedSnapshot) -> CachedSnapshot:
-    """Return the snapshot whose diagnosis is that of a saved one."""
-    return _to_diagnose(stored)
-
-
 def _first_about(stored: CachedSnapshot) -> CachedSnapshot:
     kind = load_manifest(stored.path)[1].kind
+    if OPERATION.reads_earlier.get(kind) != "marks":
+        return stored
     earlier = earlier_of(stored, kind, OPERATION)
     read = system_of(kind).page.read
     snapshots = {}
@@ -110,7 +107,8 @@ def _first_about(stored: CachedSnapshot) -> CachedSnapshot:
     return snapshots[first_about(snapshot, [one for _, one in before]).snapshot_id][0]
 
 
-_to_diagnose = cached(_first_about, max_entries=64)
+to_diagnose = cached(_first_about, max_entries=64)
+"""The snapshot whose diagnosis is that of a saved one: for the command and HTTP it is the same."""
 
 
 def span_end(config: Config, cluster: str) -> datetime | None:
